@@ -1,0 +1,1 @@
+//! The ext4 on-disk format: decode, check, change.

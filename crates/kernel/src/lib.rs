@@ -1,0 +1,1 @@
+//! The modelled kernel: inode cache, lazytime and their old and new designs, over a real image.

@@ -1,0 +1,1 @@
+//! Simulated CPUs, clocks and locks: one interface, several back ends.

@@ -1,0 +1,11 @@
+//! What happened in a run: the event schema and its texts.
+//!
+//! Knows nothing of ext4's format or of browsers: locks, blocks and inodes are objects by number.
+
+#![forbid(unsafe_code)]
+
+mod event;
+mod kind;
+
+pub use event::{EVENT_BYTES, Event, Numbered, RECORD_BYTES};
+pub use kind::{Kind, Legend, Meaning, SkipReason, Token};
