@@ -1,1 +1,181 @@
-//! Messages between the page and the engine.
+//! Messages between the page and its engines: what they say, and how they travel.
+//!
+//! A message is a serde value in postcard's form inside one `Uint8Array`. What has no such form (the image's `Blob`)
+//! travels beside it in the same JavaScript object; `web/worker.js` says under which name.
+
+#![forbid(unsafe_code)]
+
+use kernel::Scenario;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use view::{
+    explore::{GroupRow, InodeCard, Overview, TableWindow},
+    live::{Stage, Status},
+};
+
+/// What the page asks of an engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Comes back in the reply, so that the page knows which question it answers.
+    pub id: u32,
+    /// The question.
+    pub body: Ask,
+}
+
+/// A question. The plain engine answers all but those of a live run; the threaded one answers only those and `Open`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Ask {
+    /// Open the image that travels beside the message.
+    Open {
+        /// The file's name, for messages.
+        name: String,
+    },
+    /// Rows of the group list.
+    Groups {
+        /// The first group.
+        first: u32,
+        /// How many, at most [`GROUPS_MAX`].
+        count: u32,
+    },
+    /// The states of the inode slots of a run of blocks of one group's inode table.
+    Table {
+        /// The group.
+        group: u32,
+        /// The first block, counted from the start of that table.
+        first: u32,
+        /// How many blocks, at most [`TABLE_BLOCKS_MAX`].
+        count: u32,
+    },
+    /// Everything about one inode.
+    Inode {
+        /// Its number.
+        number: u32,
+    },
+    /// Set up a run over the open image.
+    Prepare {
+        /// What to run.
+        scenario: Scenario,
+        /// In which time.
+        clock: Clock,
+        /// Seconds since 1970 that the run takes as "now" for the timestamps that it writes.
+        started_at: i64,
+    },
+    /// What has happened since the last time. In virtual time this is also what makes time go on.
+    Poll {
+        /// The most events to return.
+        events_max: u32,
+    },
+    /// Hold every CPU at its next step.
+    Pause,
+    /// Let them go on.
+    Resume,
+    /// Let one paused CPU take one step.
+    Step {
+        /// Which.
+        cpu: u16,
+    },
+    /// Change how much slower than life the run goes.
+    Dilation {
+        /// Real time over modelled time.
+        factor: u64,
+    },
+    /// End the run: no new operation, at most a second to finish those under way.
+    Stop,
+}
+
+/// In which time a run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Clock {
+    /// Discrete events in one thread; exactly repeatable.
+    Virtual,
+    /// Real workers, stretched by this factor.
+    SlowMotion {
+        /// Real time over modelled time.
+        dilation: u64,
+    },
+    /// Real workers, as fast as they can.
+    FlatOut,
+}
+
+/// The most groups in one reply.
+pub const GROUPS_MAX: u32 = 4096;
+/// The most table blocks in one reply.
+pub const TABLE_BLOCKS_MAX: u32 = 4096;
+
+/// What an engine answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The request's.
+    pub id: u32,
+    /// The answer.
+    pub body: Answer,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To `Open`.
+    Opened(Box<Overview>),
+    /// To `Groups`.
+    Groups(Vec<GroupRow>),
+    /// To `Table`.
+    Table(TableWindow),
+    /// To `Inode`.
+    Inode(Box<InodeCard>),
+    /// To `Prepare`: the stage is set; in a live run the CPU workers may now start.
+    Prepared(Box<Stage>),
+    /// To `Poll`, `Pause`, `Resume`, `Step`, `Dilation`, `Stop`.
+    Progress(Box<Progress>),
+    /// The question could not be answered; the engine goes on.
+    Failed(Trouble),
+}
+
+/// What has happened in a run since the last time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Numbered events, [`trace::RECORD_BYTES`](../trace/constant.RECORD_BYTES.html) bytes each, in order.
+    pub records: Vec<u8>,
+    /// Totals and states right now.
+    pub status: Status,
+}
+
+/// Why a question could not be answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trouble {
+    /// The file is not an ext4 image; what it looks like instead, as a noun phrase ("a PNG picture").
+    NotExt4 {
+        /// The noun phrase.
+        looks_like: String,
+    },
+    /// It is one, but cannot be used; a sentence with field and value.
+    Unusable {
+        /// The sentence.
+        why: String,
+    },
+    /// The browser could not read the file.
+    Unreadable {
+        /// The sentence.
+        why: String,
+    },
+    /// The number asked for does not exist here.
+    OutOfRange,
+    /// No image is open, or no run is set up.
+    NothingThere,
+    /// The run cannot be set up on this image; a sentence that says why.
+    CannotRun {
+        /// The sentence.
+        why: String,
+    },
+    /// The message could not be understood: page and engine are of different builds.
+    Garbled,
+}
+
+/// A message in its form for the way.
+pub fn to_bytes<M: Serialize>(message: &M) -> Vec<u8> {
+    postcard::to_allocvec(message)
+        .expect("messages hold no unsized sequences or maps, the only things postcard refuses")
+}
+
+/// The message in `bytes`; `None` when it is not one.
+pub fn from_bytes<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
+    postcard::from_bytes(bytes).ok()
+}

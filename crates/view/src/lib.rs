@@ -1,1 +1,6 @@
-//! What a screen shows, as plain data, and the reducers that compute it.
+//! What a screen shows, as plain data, and the reducers that compute it. Knows nothing of browsers.
+
+#![forbid(unsafe_code)]
+
+pub mod explore;
+pub mod live;

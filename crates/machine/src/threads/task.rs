@@ -1,0 +1,231 @@
+//! The primitives over real atomics.
+
+use std::{
+    cell::Cell,
+    future::pending,
+    hint::spin_loop,
+    sync::atomic::Ordering::{Relaxed, SeqCst},
+    time::Duration,
+};
+
+use trace::{Event, Kind, Numbered};
+
+use super::{
+    control::Command,
+    run::{Cpu, Pace, Phase, Run, WAIT_MAX},
+};
+use crate::{Cost, CpuId, Draws, Nanoseconds, Stream, Task, Word};
+
+/// Looks at a word before parking, flat out: some microseconds.
+const SPINS: u32 = 2000;
+/// Real time that a task in slow motion may owe before it sleeps.
+const OWED_MAX_NS: u64 = 1_000_000;
+
+/// The task of one CPU, on its own thread.
+pub struct ThreadTask<'r> {
+    run: &'r Run,
+    cpu: CpuId,
+    draws: Draws,
+    /// Modelled time that was used but not yet waited for.
+    owed_ns: Cell<u64>,
+}
+
+impl<'r> ThreadTask<'r> {
+    /// The task of this CPU. Its worker is up now.
+    pub fn new(run: &'r Run, cpu: CpuId) -> Self {
+        let task = Self {
+            run,
+            cpu,
+            draws: Draws::new(run.options.seed, cpu.0),
+            owed_ns: Cell::new(0),
+        };
+        task.set_phase(Phase::Working);
+        task
+    }
+
+    fn own(&self) -> &'r Cpu {
+        &self.run.cpus[self.cpu.index()]
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.own().phase.store(phase as u32, Relaxed);
+    }
+
+    fn slow(&self) -> bool {
+        matches!(self.run.options.pace, Pace::SlowMotion(_))
+    }
+
+    /// Waits while the run is paused; never comes back once it is stopped.
+    async fn checkpoint(&self) {
+        if self.run.attention.load(Relaxed) && self.held_until_gone() {
+            pending::<()>().await;
+        }
+    }
+
+    /// Waits while paused; `true` once the run is to be dropped.
+    fn held_until_gone(&self) -> bool {
+        loop {
+            match self.run.control.command() {
+                Command::Go => return false,
+                Command::Pause if self.own().step.load(SeqCst) => return false,
+                Command::Pause => self.own().parker.park(WAIT_MAX),
+                Command::Drain { until_ns } => return self.run.real_now() > until_ns,
+            }
+        }
+    }
+
+    /// Charges modelled time, and waits once a millisecond of real time is owed. Does nothing flat out.
+    async fn charge(&self, cost_ns: u64) {
+        if self.slow() {
+            self.owed_ns.set(self.owed_ns.get() + cost_ns);
+            self.pay().await;
+        }
+        self.checkpoint().await;
+    }
+
+    async fn pay(&self) {
+        loop {
+            if matches!(self.run.control.command(), Command::Drain { .. }) {
+                self.owed_ns.set(0);
+            }
+            let dilation = self.run.control.dilation();
+            let owed_real_ns = self.owed_ns.get().saturating_mul(dilation);
+            if owed_real_ns < OWED_MAX_NS {
+                return;
+            }
+            let begun_ns = self.run.real_now();
+            self.own()
+                .parker
+                .park(Duration::from_nanos(owed_real_ns).min(WAIT_MAX));
+            let paid_ns = self.run.real_now().saturating_sub(begun_ns) / dilation;
+            self.owed_ns.set(self.owed_ns.get().saturating_sub(paid_ns));
+            self.checkpoint().await;
+        }
+    }
+
+    fn wake_waiters(&self, word: &Word) {
+        let waiters = word.waiters.load(SeqCst);
+        if waiters != 0 {
+            self.run.wake(word.waiters.swap(0, SeqCst));
+        }
+    }
+
+    /// Waits in pieces until the word is not `seen`.
+    async fn wait_while(&self, word: &Word, seen: u32, deadline: Option<Nanoseconds>, phase: Phase) -> u32 {
+        let spins = if self.slow() || phase == Phase::Sleeping {
+            0
+        } else {
+            SPINS
+        };
+        for _ in 0..spins {
+            let value = word.value.load(SeqCst);
+            if value != seen {
+                return value;
+            }
+            spin_loop();
+        }
+        self.set_phase(phase);
+        let value = loop {
+            // First say so, then look again: so no wake-up is lost.
+            word.waiters.fetch_or(1 << self.cpu.0, SeqCst);
+            let value = word.value.load(SeqCst);
+            if value != seen || deadline.is_some_and(|deadline| self.now() >= deadline) {
+                break value;
+            }
+            self.checkpoint().await;
+            self.own().parker.park(WAIT_MAX);
+        };
+        self.set_phase(Phase::Working);
+        // Time went by while it waited: nothing is owed for it.
+        self.owed_ns.set(0);
+        self.checkpoint().await;
+        value
+    }
+}
+
+impl Task for ThreadTask<'_> {
+    fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    fn now(&self) -> Nanoseconds {
+        Nanoseconds(self.run.elapsed_ns())
+    }
+
+    fn stamp(&self) -> Nanoseconds {
+        if self.run.rings.is_empty() {
+            Nanoseconds(0)
+        } else {
+            self.now()
+        }
+    }
+
+    fn random(&self, stream: Stream) -> u64 {
+        self.draws.next(stream)
+    }
+
+    fn emit(&self, kind: Kind, object: u32, argument: u64) {
+        self.own().counters.count(kind, object, argument);
+        let Some(ring) = self.run.rings.get(self.cpu.index()) else {
+            return;
+        };
+        let event = Event {
+            time_ns: self.now().0,
+            cpu: self.cpu.0,
+            kind,
+            object,
+            argument,
+        };
+        let number = self.run.numbers.fetch_add(1, SeqCst);
+        while !ring.push(Numbered { number, event }) {
+            // The reader is behind. A run that is being dropped has no use for the event.
+            if self.run.attention.load(Relaxed)
+                && let Command::Drain { until_ns } = self.run.control.command()
+                && self.run.real_now() > until_ns
+            {
+                break;
+            }
+            self.own().parker.park(Duration::from_millis(5));
+        }
+        self.own().step.store(false, SeqCst);
+    }
+
+    fn stopping(&self) -> bool {
+        self.run.attention.load(Relaxed) && matches!(self.run.control.command(), Command::Drain { .. })
+    }
+
+    async fn work(&self, cost: Cost) {
+        self.charge(self.run.costs.of(cost)).await;
+    }
+
+    async fn load(&self, word: &Word) -> u32 {
+        self.charge(self.run.costs.hit_ns).await;
+        word.value.load(SeqCst)
+    }
+
+    async fn store(&self, word: &Word, value: u32) {
+        self.charge(self.run.costs.atomic_ns).await;
+        word.value.store(value, SeqCst);
+        self.wake_waiters(word);
+    }
+
+    async fn update(&self, word: &Word, change: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
+        self.charge(self.run.costs.atomic_ns).await;
+        let result = word.change(change);
+        if result.is_ok() {
+            self.wake_waiters(word);
+        }
+        result
+    }
+
+    async fn spin_while(&self, word: &Word, seen: u32) -> u32 {
+        self.wait_while(word, seen, None, Phase::Spinning).await
+    }
+
+    async fn sleep_while(&self, word: &Word, seen: u32, deadline: Option<Nanoseconds>) -> u32 {
+        self.emit(Kind::Sleep, 0, u64::from(self.cpu.0));
+        let value = self.wait_while(word, seen, deadline, Phase::Sleeping).await;
+        self.emit(Kind::Wake, u32::from(self.cpu.0), u64::from(self.cpu.0));
+        value
+    }
+}

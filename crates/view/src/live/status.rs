@@ -1,0 +1,102 @@
+//! Totals and states right now, as the back end counts them; there also when no events are recorded.
+
+use serde::{Deserialize, Serialize};
+
+/// A run right now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Nanoseconds since the run began: modelled in virtual time, real otherwise (pauses left out).
+    pub elapsed_ns: u64,
+    /// Whether the run is held by Pause.
+    pub paused: bool,
+    /// How it ended, once it has.
+    pub outcome: Option<Outcome>,
+    /// Events that were dropped; always 0 but for a trace of a flat-out run.
+    pub dropped: u64,
+    /// One per CPU.
+    pub cpus: Vec<CpuStatus>,
+    /// One per lock class, in the order of [`Stage::lock_classes`](super::Stage::lock_classes).
+    pub locks: Vec<LockStatus>,
+    /// Sums over all CPUs.
+    pub totals: Totals,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Every job did its operations.
+    Finished,
+    /// Stop: the operations under way were finished.
+    Drained,
+    /// Stop: they could not be finished within a second; the image is as after a crash.
+    Dropped,
+}
+
+/// One CPU right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuStatus {
+    /// What it does.
+    pub phase: CpuPhase,
+    /// Operations that it has completed.
+    pub operations: u64,
+    /// Nanoseconds that it has waited for locks.
+    pub waited_ns: u64,
+}
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CpuPhase {
+    /// Its worker is not up yet.
+    Starting,
+    /// It works.
+    Working,
+    /// It spins for this lock.
+    Spinning(u32),
+    /// It sleeps until this lock is free.
+    Sleeping(u32),
+    /// Held by Pause.
+    Paused,
+    /// It is done.
+    Finished,
+}
+
+/// The totals of a lock class over all its locks and all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockStatus {
+    /// Times it was taken.
+    pub acquired: u64,
+    /// Times it was taken only after waiting.
+    pub contended: u64,
+    /// Trylocks that failed.
+    pub failed: u64,
+    /// Nanoseconds waited for it.
+    pub waited_ns: u64,
+    /// Nanoseconds held.
+    pub held_ns: u64,
+}
+
+/// Sums over all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Operations of the workload completed.
+    pub operations: u64,
+    /// Raw inodes written.
+    pub inode_writes: u64,
+    /// Neighbours looked for.
+    pub lookups: u64,
+    /// Neighbours written along.
+    pub written_along: u64,
+    /// Neighbours left alone, by [`trace::SkipReason`].
+    pub skipped: [u64; 5],
+    /// Loops broken off.
+    pub abandoned: u64,
+    /// Reads by the reading job.
+    pub reads: u64,
+}
+
+impl Totals {
+    /// Acquisitions of the hash lock per inode write; `None` before the first write.
+    pub fn acquisitions_per_write(&self, hash_lock: &LockStatus) -> Option<f64> {
+        (self.inode_writes > 0).then(|| hash_lock.acquired as f64 / self.inode_writes as f64)
+    }
+}
