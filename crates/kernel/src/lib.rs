@@ -1,1 +1,21 @@
-//! The modelled kernel: inode cache, lazytime and their old and new designs, over a real image.
+//! The modelled kernel: inode cache, lazytime and the neighbour update in its old and new designs, over a real image.
+//!
+//! Every algorithm is written once over [`machine::Task`]. What is not modelled: the flusher and its timers, inode
+//! eviction, the page cache, and the directory of each file; their time is one fitted row of the cost table.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod inode;
+mod lab;
+mod neighbours;
+mod place;
+mod scenario;
+mod workload;
+
+pub use inode::{CachedInode, Times};
+pub use lab::{Lab, PrepareError, TableBlock};
+pub use scenario::{Design, Lazytime, Placement, Reader, Scenario};
+
+#[cfg(test)]
+mod tests;

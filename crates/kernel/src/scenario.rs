@@ -63,9 +63,15 @@ impl Design {
     pub fn summary(self) -> &'static str {
         match self {
             Self::Spin => "Every look-up of a neighbour takes the one hash lock, and waits for it.",
-            Self::TrylockSkip => "Every look-up tries the hash lock; where it is taken, that neighbour is skipped.",
-            Self::StaticTrylock => "One CPU at a time may look for neighbours; that one still waits for the hash lock.",
-            Self::TrylockBreak => "Every look-up tries the hash lock; the first time it is taken, the writer stops looking.",
+            Self::TrylockSkip => {
+                "Every look-up tries the hash lock; where it is taken, that neighbour is skipped."
+            }
+            Self::StaticTrylock => {
+                "One CPU at a time may look for neighbours; that one still waits for the hash lock."
+            }
+            Self::TrylockBreak => {
+                "Every look-up tries the hash lock; the first time it is taken, the writer stops looking."
+            }
             Self::Rcu => "Look-ups walk the chains without any lock; only hits take the inode's own lock.",
             Self::BucketLock => "Every look-up takes a lock of its own bucket, so only equal buckets meet.",
         }

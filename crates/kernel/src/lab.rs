@@ -1,0 +1,294 @@
+//! A run's whole state: the overlay over the image, the inode cache, and who works on what.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use ext4::{
+    Block, BlockNumber, Blocks, ClaimError, Filesystem, InodeNumber, Overlay, ReadAt, ReadFailure, Seed,
+    SlotState, Timestamp, claim_inode,
+};
+use machine::{LockNames, Registry, SpinLock};
+
+use crate::{
+    CachedInode, Design, Reader, Scenario, cache::InodeCache, inode::state::DIRTY_TIME, place::plan,
+};
+
+/// Everything that the CPUs of a run share.
+pub struct Lab {
+    pub(crate) scenario: Scenario,
+    pub(crate) blocks: Arc<dyn Blocks + Send + Sync>,
+    pub(crate) blocks_by_number: BTreeMap<BlockNumber, Arc<Block>>,
+    pub(crate) cache: InodeCache,
+    /// The static lock of [`Design::StaticTrylock`].
+    pub(crate) static_lock: SpinLock<()>,
+    /// Each job's file, as a place in the cache, by CPU.
+    pub(crate) jobs: Vec<usize>,
+    /// The files of the job that reads, as places in the cache.
+    pub(crate) read_files: Vec<usize>,
+    pub(crate) seed: Option<Seed>,
+    pub(crate) slots_per_block: u32,
+    pub(crate) started_at: i64,
+    table_blocks: Vec<TableBlock>,
+    names: LockNames,
+    lines: u32,
+}
+
+/// A table block in play, as it was when the run was set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableBlock {
+    /// The group whose table it belongs to.
+    pub group: u32,
+    /// Its number.
+    pub block: BlockNumber,
+    /// The first inode in it.
+    pub first_inode: InodeNumber,
+    /// What its slots hold, claimed inodes included.
+    pub slots: Vec<SlotState>,
+}
+
+/// Why a run cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrepareError {
+    /// The number of CPUs is not one that can be had.
+    Cpus(u16),
+    /// The image has too few free inodes.
+    TooFewFreeInodes {
+        /// How many a run needs.
+        wanted: u16,
+        /// How many were found.
+        found: u16,
+    },
+    /// A structure cannot be read.
+    Read(ReadFailure),
+    /// A free inode could not be claimed.
+    Claim(ClaimError),
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpus(cpus) => write!(
+                f,
+                "{cpus} CPUs were asked for; 1 to {} can be had",
+                Scenario::CPUS_MAX
+            ),
+            Self::TooFewFreeInodes { wanted, found } => {
+                write!(
+                    f,
+                    "the run needs {wanted} free inodes, but only {found} were found in this image"
+                )
+            }
+            Self::Read(failure) => failure.fmt(f),
+            Self::Claim(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {}
+
+impl From<ReadFailure> for PrepareError {
+    fn from(failure: ReadFailure) -> Self {
+        Self::Read(failure)
+    }
+}
+
+impl From<ClaimError> for PrepareError {
+    fn from(error: ClaimError) -> Self {
+        Self::Claim(error)
+    }
+}
+
+impl Lab {
+    /// Sets up a run over the image. `started_at` (seconds since 1970) is the modelled "now" for timestamps.
+    ///
+    /// # Errors
+    /// [`PrepareError`] where the scenario makes no sense or the image cannot carry it.
+    pub fn prepare<R>(
+        filesystem: &Filesystem<R>,
+        scenario: Scenario,
+        started_at: i64,
+    ) -> Result<Self, PrepareError>
+    where
+        R: ReadAt + Clone + Send + Sync + 'static,
+    {
+        if !(1..=Scenario::CPUS_MAX).contains(&scenario.cpus) {
+            return Err(PrepareError::Cpus(scenario.cpus));
+        }
+        // A CPU that reads needs another one that writes.
+        let reads = scenario.reader == Reader::Present && scenario.cpus > 1;
+        let wanted = scenario.cpus - u16::from(reads);
+        let plans = plan(filesystem, &scenario, usize::from(wanted), reads);
+        let found: usize = plans.iter().map(|plan| plan.jobs.len()).sum();
+        if found < usize::from(wanted) {
+            return Err(PrepareError::TooFewFreeInodes {
+                wanted,
+                found: found as u16,
+            });
+        }
+        let geometry = *filesystem.geometry();
+        let overlay = Arc::new(Overlay::new(filesystem.image().clone(), &geometry));
+        let now = Timestamp {
+            seconds: started_at,
+            nanoseconds: 0,
+        };
+        for number in plans
+            .iter()
+            .flat_map(|plan| plan.jobs.iter().chain(&plan.claimed))
+        {
+            claim_inode(filesystem, &*overlay, *number, now)?;
+        }
+        let mut registry = Registry::new(scenario.cpus);
+        let mut set = Setting::new(filesystem, overlay.clone());
+        let mut slab = Vec::new();
+        let (mut jobs, mut read_files) = (Vec::new(), Vec::new());
+        for plan in &plans {
+            for number in &plan.jobs {
+                jobs.push(slab.len());
+                slab.push(set.load(&mut registry, *number)?);
+            }
+            for number in plan.used.iter().chain(&plan.claimed) {
+                read_files.push(slab.len());
+                let inode = set.load(&mut registry, *number)?;
+                if scenario.lazytime == crate::Lazytime::On {
+                    // They were read before the run began.
+                    inode.times.set_accessed(now);
+                    inode.state.preset(DIRTY_TIME);
+                }
+                slab.push(inode);
+            }
+        }
+        let cache = InodeCache::new(&mut registry, slab);
+        let static_lock = SpinLock::new(&mut registry, "static neighbour lock", ());
+        let table_blocks = set.table_blocks(&plans.iter().map(|plan| plan.jobs[0]).collect::<Vec<_>>())?;
+        Ok(Self {
+            scenario,
+            blocks: overlay,
+            blocks_by_number: set.blocks,
+            cache,
+            static_lock,
+            jobs,
+            read_files,
+            seed: filesystem.seed(),
+            slots_per_block: geometry.slots_per_block(),
+            started_at,
+            table_blocks,
+            names: registry.names().clone(),
+            lines: registry.lines(),
+        })
+    }
+
+    /// What is run.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The names of its locks.
+    pub fn lock_names(&self) -> &LockNames {
+        &self.names
+    }
+
+    /// The name of the class of lock that guards look-ups in the hash.
+    pub fn hash_lock_class(&self) -> &'static str {
+        match self.scenario.design {
+            Design::BucketLock => "bucket lock",
+            _ => "inode hash lock",
+        }
+    }
+
+    /// Cache lines of the model.
+    pub fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    /// Inode slots per table block.
+    pub fn slots_per_block(&self) -> u32 {
+        self.slots_per_block
+    }
+
+    /// The table blocks in play.
+    pub fn table_blocks(&self) -> &[TableBlock] {
+        &self.table_blocks
+    }
+
+    /// Inodes in the modelled cache.
+    pub fn cached_inodes(&self) -> u32 {
+        self.cache.inodes().len() as u32
+    }
+
+    /// The inode in the cache.
+    pub fn cached(&self, number: InodeNumber) -> Option<&CachedInode> {
+        self.cache.find_from_outside(number)
+    }
+
+    /// The CPU whose job's file this is.
+    pub fn cpu_of(&self, number: InodeNumber) -> Option<u16> {
+        let at = self
+            .jobs
+            .iter()
+            .position(|at| self.cache.inodes()[*at].number == number)?;
+        u16::try_from(at).ok()
+    }
+
+    /// The blocks that the run has changed, as they are now.
+    pub fn blocks(&self) -> &(dyn Blocks + Send + Sync) {
+        &*self.blocks
+    }
+
+    /// A table block in play, as it is now.
+    pub fn block(&self, number: BlockNumber) -> Option<&Block> {
+        self.blocks_by_number.get(&number).map(|block| &**block)
+    }
+}
+
+/// What [`Lab::prepare`] needs while it loads inodes.
+struct Setting<'f, R> {
+    filesystem: &'f Filesystem<R>,
+    overlay: Arc<Overlay<R>>,
+    blocks: BTreeMap<BlockNumber, Arc<Block>>,
+}
+
+impl<'f, R: ReadAt> Setting<'f, R> {
+    fn new(filesystem: &'f Filesystem<R>, overlay: Arc<Overlay<R>>) -> Self {
+        Self {
+            filesystem,
+            overlay,
+            blocks: BTreeMap::new(),
+        }
+    }
+
+    fn load(&mut self, registry: &mut Registry, number: InodeNumber) -> Result<CachedInode, ReadFailure> {
+        let location = self.filesystem.locate(number)?;
+        let block = self.overlay.get(location.block)?;
+        self.blocks.insert(location.block, block.clone());
+        let inode_bytes = self.filesystem.geometry().inode_bytes as usize;
+        Ok(CachedInode::load(
+            registry,
+            number,
+            block,
+            location.offset as usize,
+            inode_bytes,
+        ))
+    }
+
+    /// The blocks that these inodes lie in, with what they hold after claiming.
+    fn table_blocks(&self, inodes: &[InodeNumber]) -> Result<Vec<TableBlock>, PrepareError> {
+        let changed = Filesystem::open(self.overlay.clone())
+            .map_err(|_| ReadFailure::OutOfRange)?
+            .filesystem;
+        let geometry = self.filesystem.geometry();
+        let mut blocks = Vec::new();
+        for number in inodes {
+            let location = self.filesystem.locate(*number)?;
+            let first = location.index / geometry.slots_per_block();
+            let begin = first * geometry.slots_per_block();
+            blocks.push(TableBlock {
+                group: location.group.0,
+                block: location.block,
+                first_inode: geometry
+                    .inode_at(location.group, begin)
+                    .ok_or(ReadFailure::OutOfRange)?,
+                slots: changed.slots(location.group, first, 1),
+            });
+        }
+        Ok(blocks)
+    }
+}

@@ -1,0 +1,369 @@
+//! The checks of the specification's section on the neighbour update, on images that mke2fs makes.
+
+use std::{fs, process::Command, rc::Rc, sync::Arc};
+
+use ext4::{Filesystem, InodeNumber};
+use machine::{
+    CostTable, CpuId, Registry, SpinLock, Task,
+    threads::{self, Pace, ThreadTask},
+    virtual_time::{Progress, Tasks, Virtual, VirtualOptions},
+};
+use trace::{Event, Kind, SkipReason};
+
+use super::*;
+use crate::inode::state;
+
+type Image = Arc<Vec<u8>>;
+
+fn image(options: &[&str]) -> Image {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("image");
+    let status = Command::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1"])
+        .args(options)
+        .arg(&path)
+        .arg("64M")
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .output()
+        .expect("mke2fs (package e2fsprogs) starts");
+    assert!(status.status.success(), "{status:?}");
+    Arc::new(fs::read(path).expect("mke2fs has made it"))
+}
+
+fn plain() -> Image {
+    image(&["-b", "4096", "-I", "256", "-g", "4096"])
+}
+
+fn prepare(image: &Image, scenario: Scenario) -> Lab {
+    let opened = Filesystem::open(image.clone()).expect("mke2fs makes ext4");
+    Lab::prepare(&opened.filesystem, scenario, 1_700_000_000).expect("the image has free inodes")
+}
+
+fn scenario(design: Design, cpus: u16, operations: u64) -> Scenario {
+    Scenario {
+        design,
+        cpus,
+        operations: Some(operations),
+        ..Scenario::default()
+    }
+}
+
+/// Runs in virtual time to the end.
+fn run(lab: &Rc<Lab>) -> Vec<Event> {
+    let options = VirtualOptions {
+        seed: lab.scenario().seed,
+        cpus: lab.scenario().cpus,
+        lines: lab.lines(),
+        costs: CostTable::default(),
+        trace: true,
+    };
+    let machine = Virtual::new(options);
+    let mut tasks: Tasks = Vec::new();
+    for cpu in 0..lab.scenario().cpus {
+        let (task, lab) = (machine.task(CpuId(cpu)), lab.clone());
+        tasks.push(Some(Box::pin(async move { lab.run(&task).await })));
+    }
+    assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
+    machine
+        .take_events(usize::MAX)
+        .into_iter()
+        .map(|record| record.event)
+        .collect()
+}
+
+fn count(events: &[Event], kind: Kind) -> usize {
+    events.iter().filter(|event| event.kind == kind).count()
+}
+
+fn hash_locks(lab: &Lab, events: &[Event], kind: Kind) -> usize {
+    let names = lab.lock_names();
+    let guards =
+        |lock: u32| names.classes[usize::from(names.class_of_lock[lock as usize])] == "inode hash lock";
+    events
+        .iter()
+        .filter(|event| event.kind == kind && guards(event.object))
+        .count()
+}
+
+/// Row 1.
+#[test]
+fn spin_takes_the_hash_lock_once_for_every_other_slot_of_the_block() {
+    for (inode_size, acquisitions) in [("256", 15), ("512", 7), ("128", 31)] {
+        let image = image(&["-b", "4096", "-I", inode_size]);
+        for cpus in [1, 4] {
+            let lab = Rc::new(prepare(&image, scenario(Design::Spin, cpus, 20)));
+            let events = run(&lab);
+            let writes = count(&events, Kind::InodeWritten);
+            assert!(writes >= 40);
+            assert_eq!(
+                hash_locks(&lab, &events, Kind::LockAcquired),
+                acquisitions * writes
+            );
+        }
+        let off = Scenario {
+            lazytime: Lazytime::Off,
+            ..scenario(Design::Spin, 4, 20)
+        };
+        let lab = Rc::new(prepare(&image, off));
+        let events = run(&lab);
+        assert!(count(&events, Kind::InodeWritten) >= 40);
+        assert_eq!(
+            hash_locks(&lab, &events, Kind::LockAttempt),
+            0,
+            "without lazytime nobody looks"
+        );
+    }
+}
+
+/// Row 2: the lock is held by somebody else all the time.
+#[test]
+fn under_total_contention_each_design_gives_up_in_its_own_way() {
+    let image = plain();
+    for (design, failed_hash, failed_static, abandoned) in [
+        (Design::TrylockSkip, 15, 0, 0),
+        (Design::TrylockBreak, 1, 0, 1),
+        (Design::StaticTrylock, 0, 1, 1),
+    ] {
+        let lab = Rc::new(prepare(&image, scenario(design, 2, 1)));
+        let options = VirtualOptions {
+            seed: 1,
+            cpus: 2,
+            lines: lab.lines(),
+            costs: CostTable::default(),
+            trace: true,
+        };
+        let machine = Virtual::new(options);
+        let (holder, writer) = (machine.task(CpuId(1)), machine.task(CpuId(0)));
+        let (held, wrote) = (lab.clone(), lab.clone());
+        let mut tasks: Tasks = vec![
+            Some(Box::pin(async move {
+                writer.work(machine::Cost::RestOfTruncate).await;
+                let file = &wrote.cache.inodes()[wrote.jobs[0]];
+                wrote.update_other_inodes_time(&writer, file).await;
+            })),
+            Some(Box::pin(async move {
+                let hash = held.cache.lock.acquire(&holder).await;
+                let other = held.static_lock.acquire(&holder).await;
+                for _ in 0..100 {
+                    holder.work(machine::Cost::RestOfTruncate).await;
+                }
+                other.release(&holder).await;
+                hash.release(&holder).await;
+            })),
+        ];
+        assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
+        let events: Vec<Event> = machine
+            .take_events(usize::MAX)
+            .into_iter()
+            .map(|record| record.event)
+            .collect();
+        assert_eq!(
+            hash_locks(&lab, &events, Kind::TryFailed),
+            failed_hash,
+            "{design:?}"
+        );
+        assert_eq!(
+            count(&events, Kind::TryFailed),
+            failed_hash + failed_static,
+            "{design:?}"
+        );
+        assert_eq!(count(&events, Kind::NeighboursAbandoned), abandoned, "{design:?}");
+    }
+}
+
+/// Row 3.
+#[test]
+fn uncontended_designs_write_the_same_bytes() {
+    let image = plain();
+    let bytes = |design| {
+        let one = Scenario {
+            operations: Some(3),
+            ..scenario(design, 2, 3)
+        };
+        let lab = Rc::new(prepare(&image, one));
+        // One CPU alone: the reader's files have deferred times from before.
+        let machine = Virtual::new(VirtualOptions {
+            seed: 7,
+            cpus: 1,
+            lines: lab.lines(),
+            costs: CostTable::default(),
+            trace: true,
+        });
+        let (task, model) = (machine.task(CpuId(0)), lab.clone());
+        let mut tasks: Tasks = vec![Some(Box::pin(async move { model.run(&task).await }))];
+        assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
+        assert!(
+            machine.count(CpuId(0), Kind::NeighbourWritten) > 0,
+            "{design:?} writes nothing along"
+        );
+        lab.table_blocks()
+            .iter()
+            .map(|block| lab.block(block.block).expect("it is in play").to_vec())
+            .collect::<Vec<_>>()
+    };
+    let spin = bytes(Design::Spin);
+    for design in Design::ALL {
+        assert_eq!(bytes(design), spin, "{design:?}");
+    }
+}
+
+/// Row 4.
+#[test]
+fn a_neighbour_that_is_dirty_new_or_freeing_is_left_untouched() {
+    let image = plain();
+    for (bits, reason) in [
+        (state::DIRTY | state::DIRTY_TIME, SkipReason::Dirty),
+        (state::NEW | state::DIRTY_TIME, SkipReason::NewOrFreeing),
+        (state::FREEING | state::DIRTY_TIME, SkipReason::NewOrFreeing),
+        (0, SkipReason::NothingDeferred),
+    ] {
+        let lab = Rc::new(prepare(&image, scenario(Design::Spin, 2, 1)));
+        let neighbour = &lab.cache.inodes()[lab.read_files[0]];
+        neighbour.state.preset(bits);
+        let number = neighbour.number.get();
+        let machine = Virtual::new(VirtualOptions {
+            seed: 7,
+            cpus: 1,
+            lines: lab.lines(),
+            costs: CostTable::default(),
+            trace: true,
+        });
+        let (task, model) = (machine.task(CpuId(0)), lab.clone());
+        let mut tasks: Tasks = vec![Some(Box::pin(async move {
+            let file = &model.cache.inodes()[model.jobs[0]];
+            model.update_other_inodes_time(&task, file).await;
+        }))];
+        machine.step(&mut tasks, u64::MAX);
+        let skipped = machine
+            .take_events(usize::MAX)
+            .into_iter()
+            .map(|record| record.event)
+            .find(|event| event.kind == Kind::NeighbourSkipped && event.object == number);
+        assert_eq!(skipped.map(|event| event.argument), Some(reason as u64));
+        assert_eq!(neighbour.state.peek(), bits);
+    }
+}
+
+#[test]
+fn a_neighbour_that_was_written_along_no_longer_has_deferred_times() {
+    let lab = Rc::new(prepare(&plain(), scenario(Design::Rcu, 8, 30)));
+    let before = lab.table_blocks()[0].clone();
+    let events = run(&lab);
+    assert!(count(&events, Kind::NeighbourWritten) > 10);
+    assert!(count(&events, Kind::InodeRead) > 0, "the last CPU reads");
+    let last = events
+        .iter()
+        .rev()
+        .find(|event| event.kind == Kind::NeighbourWritten)
+        .expect("there were some");
+    let number = InodeNumber::new(last.object).expect("not 0");
+    assert!(lab.cached(number).is_some());
+    assert_eq!(before.slots.len(), 16);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let image = plain();
+    for design in Design::ALL {
+        let trace = || run(&Rc::new(prepare(&image, scenario(design, 8, 10))));
+        assert_eq!(trace(), trace(), "{design:?}");
+    }
+}
+
+#[test]
+fn thirty_two_jobs_are_much_slower_under_spin_than_under_trylock_break() {
+    let image = plain();
+    let per_second = |design| {
+        let mail = Scenario {
+            reader: Reader::Absent,
+            placement: Placement::OwnGroup,
+            ..scenario(design, 32, 40)
+        };
+        let events = run(&Rc::new(prepare(&image, mail)));
+        let end_ns = events.last().expect("things happen").time_ns;
+        count(&events, Kind::OperationEnd) as f64 / end_ns as f64 * 1e9
+    };
+    let (spin, trylock, rcu) = (
+        per_second(Design::Spin),
+        per_second(Design::TrylockBreak),
+        per_second(Design::Rcu),
+    );
+    assert!(
+        trylock > 10.0 * spin,
+        "spin {spin:.0}/s, trylock-break {trylock:.0}/s"
+    );
+    assert!(
+        rcu > 0.8 * trylock,
+        "rcu {rcu:.0}/s, trylock-break {trylock:.0}/s"
+    );
+}
+
+#[test]
+fn checksums_are_right_after_runs_on_real_threads() {
+    for design in Design::ALL {
+        let image = plain();
+        let lab = prepare(&image, scenario(design, 4, 200));
+        let options = threads::Options {
+            seed: 7,
+            cpus: 4,
+            locks: lab.lock_names().class_of_lock.len(),
+            pace: Pace::FlatOut,
+            ring_records: 0,
+            clock: || 0,
+        };
+        let run = threads::Run::new(options, CostTable::default());
+        std::thread::scope(|scope| {
+            for cpu in 0..4 {
+                let (run, lab) = (&run, &lab);
+                scope.spawn(move || {
+                    let task = ThreadTask::new(run, CpuId(cpu));
+                    run.drive(CpuId(cpu), lab.run(&task))
+                });
+            }
+        });
+        assert_eq!(run.ending(), Some(threads::Ending::Finished));
+        let operations: u64 = (0..4)
+            .map(|cpu| run.report(CpuId(cpu)).count(Kind::OperationEnd))
+            .sum();
+        assert_eq!(operations, 600, "three jobs and a reader");
+        let opened = Filesystem::open(image.clone())
+            .expect("mke2fs makes ext4")
+            .filesystem;
+        for block in lab.table_blocks() {
+            let bytes = lab.block(block.block).expect("it is in play").to_vec();
+            for (slot, raw) in bytes.chunks(256).enumerate() {
+                let number = InodeNumber::new(block.first_inode.get() + slot as u32).expect("not 0");
+                if lab.cached(number).is_some() {
+                    assert_eq!(
+                        opened.inode_checksum_right(number, raw),
+                        Some(true),
+                        "inode {number} after {design:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_without_free_inodes_says_so() {
+    let image = image(&["-b", "4096", "-N", "16"]);
+    let opened = Filesystem::open(image).expect("mke2fs makes ext4");
+    let many = Scenario {
+        reader: Reader::Absent,
+        ..scenario(Design::Spin, 32, 1)
+    };
+    let error = Lab::prepare(&opened.filesystem, many, 0).err();
+    assert!(
+        matches!(error, Some(PrepareError::TooFewFreeInodes { wanted: 32, .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_lab_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Lab>();
+    shared::<SpinLock<()>>();
+    shared::<Registry>();
+}
