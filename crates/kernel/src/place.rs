@@ -6,6 +6,8 @@ use crate::{Placement, Scenario};
 
 /// Files that the reading job gets in each table block, if there is room.
 const READ_PER_BLOCK: usize = 4;
+/// Groups looked at.
+const GROUPS_MAX: u32 = 1 << 16;
 /// Table blocks looked at in one group before it counts as full.
 const LOOK_BLOCKS: u32 = 4096;
 
@@ -34,7 +36,8 @@ pub(crate) fn plan<R: ReadAt>(
         Placement::SameBlock => half,
         Placement::OwnGroup => jobs.div_ceil(geometry.groups as usize).min(half),
     };
-    let mut groups: Vec<_> = (0..geometry.groups)
+    let groups = geometry.groups.min(GROUPS_MAX);
+    let mut groups: Vec<_> = (0..groups)
         .map(|group| BlockPlans::new(filesystem, GroupNumber(group), per_block, reads))
         .collect();
     // One block of each group, then another of each; or each group to its end before the next.

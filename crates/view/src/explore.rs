@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod of_image;
+
+pub use of_image::{group_row, inode_card, overview, table_window};
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {

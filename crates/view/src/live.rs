@@ -2,6 +2,7 @@
 //!
 //! [`LiveView`] is a pure fold over the trace: the screen is a function of the stage and the events so far.
 
+mod of_lab;
 mod reduce;
 mod stage;
 mod status;

@@ -31,6 +31,8 @@ pub struct LiveView {
 pub struct CpuView {
     /// What it does.
     pub phase: CpuPhase,
+    /// The lock that it waits for.
+    pub waits_for: Option<u32>,
     /// The inode that it writes or truncates.
     pub inode: Option<u32>,
     /// The neighbour that it looks for.
@@ -99,6 +101,7 @@ impl LiveView {
     pub fn new(stage: &Stage) -> Self {
         let cpu = CpuView {
             phase: CpuPhase::Starting,
+            waits_for: None,
             inode: None,
             neighbour: None,
             holds: Vec::new(),
@@ -160,11 +163,12 @@ impl LiveView {
     fn apply_to_cpu(&mut self, event: Event) {
         let cpu = &mut self.cpus[usize::from(event.cpu)];
         let phase = match event.kind {
-            Kind::LockContended => CpuPhase::Spinning(event.object),
-            Kind::Sleep => CpuPhase::Sleeping(event.object),
+            Kind::LockContended => CpuPhase::Spinning,
+            Kind::Sleep => CpuPhase::Sleeping,
             Kind::Exit => CpuPhase::Finished,
             _ => CpuPhase::Working,
         };
+        cpu.waits_for = (phase == CpuPhase::Spinning).then_some(event.object);
         if phase != cpu.phase {
             cpu.phase = phase;
             cpu.since_ns = event.time_ns;
@@ -184,7 +188,7 @@ impl LiveView {
             Kind::InodeWritten => cpu.neighbour = None,
             Kind::NeighbourLookup => cpu.neighbour = Some(event.object),
             Kind::NeighbourWritten | Kind::NeighbourSkipped | Kind::NeighboursAbandoned => {
-                cpu.neighbour = None
+                cpu.neighbour = None;
             }
             _ => {}
         }

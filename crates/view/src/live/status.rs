@@ -50,10 +50,10 @@ pub enum CpuPhase {
     Starting,
     /// It works.
     Working,
-    /// It spins for this lock.
-    Spinning(u32),
-    /// It sleeps until this lock is free.
-    Sleeping(u32),
+    /// It spins for a lock.
+    Spinning,
+    /// It sleeps.
+    Sleeping,
     /// Held by Pause.
     Paused,
     /// It is done.
@@ -86,8 +86,8 @@ pub struct Totals {
     pub lookups: u64,
     /// Neighbours written along.
     pub written_along: u64,
-    /// Neighbours left alone, by [`trace::SkipReason`].
-    pub skipped: [u64; 5],
+    /// Neighbours left alone.
+    pub skipped: u64,
     /// Loops broken off.
     pub abandoned: u64,
     /// Reads by the reading job.

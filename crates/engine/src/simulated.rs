@@ -1,0 +1,141 @@
+//! A run in virtual time. It goes on only while the page asks for its events.
+
+use std::rc::Rc;
+
+use kernel::Lab;
+use machine::{
+    CostTable, CpuId,
+    virtual_time::{self, Tasks, Virtual, VirtualOptions},
+};
+use protocol::Progress;
+use trace::{Event, Kind};
+use view::live::{CpuPhase, CpuStatus, LiveView, LockStatus, Outcome, Stage, Status, Totals};
+
+/// Resumptions between looks at how many events there are.
+const STEP: u64 = 64;
+
+/// A run in virtual time.
+pub(crate) struct SimulatedRun {
+    machine: Rc<Virtual>,
+    tasks: Tasks,
+    stage: Stage,
+    outcome: Option<Outcome>,
+    stopped: bool,
+    /// What the events handed out so far add up to.
+    view: LiveView,
+    locks: Vec<LockStatus>,
+    waited_ns: Vec<u64>,
+}
+
+impl SimulatedRun {
+    pub(crate) fn new(lab: Lab, stage: Stage) -> Self {
+        let cpus = stage.scenario.cpus;
+        let options = VirtualOptions {
+            seed: stage.scenario.seed,
+            cpus,
+            lines: lab.lines(),
+            costs: CostTable::default(),
+            trace: true,
+        };
+        let (machine, lab) = (Virtual::new(options), Rc::new(lab));
+        let task = |cpu| -> Option<std::pin::Pin<Box<dyn Future<Output = ()>>>> {
+            let (task, lab) = (machine.task(CpuId(cpu)), lab.clone());
+            Some(Box::pin(async move { lab.run(&task).await }))
+        };
+        Self {
+            tasks: (0..cpus).map(task).collect(),
+            view: LiveView::new(&stage),
+            locks: vec![LockStatus::default(); stage.lock_classes.len()],
+            waited_ns: vec![0; usize::from(cpus)],
+            machine,
+            stage,
+            outcome: None,
+            stopped: false,
+        }
+    }
+
+    /// Goes on until there are `max` events, and hands them out.
+    pub(crate) fn progress(&mut self, max: usize) -> Progress {
+        let mut ended = false;
+        while !ended && self.machine.events_waiting() < max {
+            ended = self.machine.step(&mut self.tasks, STEP) != virtual_time::Progress::More;
+        }
+        let events = self.machine.take_events(max);
+        for record in &events {
+            self.view.apply(*record);
+            self.add(record.event);
+        }
+        if ended && self.machine.events_waiting() == 0 {
+            self.outcome = Some(if self.stopped {
+                Outcome::Drained
+            } else {
+                Outcome::Finished
+            });
+        }
+        let records = events.into_iter().flat_map(|record| record.to_bytes()).collect();
+        Progress {
+            records,
+            status: self.status(),
+        }
+    }
+
+    /// Begins no new operation.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.machine.stop();
+    }
+
+    fn add(&mut self, event: Event) {
+        let class = self.stage.class_of_lock.get(event.object as usize);
+        let Some(lock) = class.and_then(|class| self.locks.get_mut(usize::from(*class))) else {
+            return;
+        };
+        match event.kind {
+            Kind::LockContended => lock.contended += 1,
+            Kind::LockAcquired => {
+                lock.acquired += 1;
+                lock.waited_ns += event.argument;
+                self.waited_ns[usize::from(event.cpu)] += event.argument;
+            }
+            Kind::LockReleased => lock.held_ns += event.argument,
+            Kind::TryFailed => lock.failed += 1,
+            _ => {}
+        }
+    }
+
+    fn status(&self) -> Status {
+        let cpus = self.view.cpus.iter().zip(&self.waited_ns);
+        let sum = |kind: Kind| {
+            (0..self.stage.scenario.cpus)
+                .map(|cpu| self.machine.count(CpuId(cpu), kind))
+                .sum()
+        };
+        Status {
+            elapsed_ns: self.view.time_ns,
+            paused: false,
+            outcome: self.outcome,
+            dropped: 0,
+            cpus: cpus
+                .map(|(cpu, waited_ns)| CpuStatus {
+                    phase: if self.outcome.is_some() {
+                        CpuPhase::Finished
+                    } else {
+                        cpu.phase
+                    },
+                    operations: cpu.operations,
+                    waited_ns: *waited_ns,
+                })
+                .collect(),
+            locks: self.locks.clone(),
+            totals: Totals {
+                operations: sum(Kind::OperationEnd),
+                inode_writes: sum(Kind::InodeWritten),
+                lookups: sum(Kind::NeighbourLookup),
+                written_along: sum(Kind::NeighbourWritten),
+                skipped: sum(Kind::NeighbourSkipped),
+                abandoned: sum(Kind::NeighboursAbandoned),
+                reads: sum(Kind::InodeRead),
+            },
+        }
+    }
+}
