@@ -11,7 +11,7 @@ async function start({ module, wasm, memory, cpu, file }) {
   const exports = await engine.default({ module_or_path: wasm, memory });
   if (cpu === undefined) {
     answer = engine.handle;
-    postMessage({ ready: true, wasm: engine.compiled?.() ?? null, memory: exports.memory ?? null });
+    postMessage({ ready: true, wasm: engine.default.__wbindgen_wasm_module ?? null, memory: exports.memory ?? null });
   } else {
     postMessage({ ready: true });
     engine.run_cpu(cpu, file);

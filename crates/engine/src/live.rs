@@ -74,7 +74,7 @@ impl LiveRun {
     /// At most `max` new events, and how things stand.
     pub(crate) fn progress(&self, max: usize) -> Progress {
         let records = self
-            .run
+            .run()
             .drain(max)
             .into_iter()
             .flat_map(|record| record.to_bytes())

@@ -1,0 +1,168 @@
+//! Installs what is missing. Looks before it acts: with everything there it takes a moment.
+
+use std::{env, fs, path::PathBuf};
+
+use crate::shell::{Result, command, output, root, run as execute, timed};
+
+/// 0.22 needs a newer compiler.
+const TRUNK: &str = "0.21.14";
+/// What the tests and the browser need of Debian: a file that shows it is there, and the package.
+const DEBIAN: [(&str, &str); 2] = [("/usr/bin/chromium", "chromium"), ("/sbin/mke2fs", "e2fsprogs")];
+
+/// Installs what is missing.
+pub(crate) fn run() -> Result<()> {
+    rust()?;
+    debian()?;
+    wasm_bindgen()?;
+    trunk()?;
+    node_packages()?;
+    wasm_opt()
+}
+
+/// The target of the page, and the source of std for the threaded engine.
+fn rust() -> Result<()> {
+    let sysroot = PathBuf::from(output("rustc", &["--print", "sysroot"]).ok_or("rustc does not start")?);
+    let library = sysroot.join("lib/rustlib");
+    for (there, kind, name) in [
+        (
+            library.join("wasm32-unknown-unknown/lib"),
+            "target",
+            "wasm32-unknown-unknown",
+        ),
+        (library.join("src/rust/library/std"), "component", "rust-src"),
+    ] {
+        if !there.exists() {
+            timed(&format!("adding the Rust {kind} {name}"), || {
+                execute(&mut command("rustup", &[kind, "add", name]))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn debian() -> Result<()> {
+    let missing: Vec<&str> = DEBIAN
+        .iter()
+        .filter(|(file, _)| !PathBuf::from(file).exists() && !PathBuf::from("/usr").join(&file[1..]).exists())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let as_root = output("id", &["-u"]).as_deref() == Some("0");
+    if !as_root || !PathBuf::from("/usr/bin/apt-get").exists() {
+        println!(
+            "• please install with your package manager: {}",
+            missing.join(", ")
+        );
+        println!("  (the browser tests need Chromium, the tests of the image reader need e2fsprogs)");
+        return Ok(());
+    }
+    timed(&format!("installing Debian's {}", missing.join(", ")), || {
+        execute(&mut command("apt-get", &["update", "-qq"]))?;
+        let arguments = [
+            &["install", "-y", "-qq", "--no-install-recommends"],
+            missing.as_slice(),
+        ]
+        .concat();
+        execute(command("apt-get", &arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    })
+}
+
+/// The program has to be of the version of the library in Cargo.lock.
+fn wasm_bindgen() -> Result<()> {
+    let wanted = locked("wasm-bindgen")?;
+    let version = output("wasm-bindgen", &["--version"]).unwrap_or_default();
+    if version.ends_with(&wanted) {
+        return Ok(());
+    }
+    timed(
+        &format!("installing wasm-bindgen-cli {wanted}, about four minutes"),
+        || {
+            // Not --locked: its lock file names a package that some registries lack.
+            cargo_install(&["wasm-bindgen-cli", "--version", &wanted, "--force"])
+        },
+    )
+}
+
+fn trunk() -> Result<()> {
+    if output("trunk", &["--version"])
+        .unwrap_or_default()
+        .ends_with(TRUNK)
+    {
+        return Ok(());
+    }
+    timed(&format!("installing Trunk {TRUNK}, about six minutes"), || {
+        cargo_install(&[
+            "trunk",
+            "--version",
+            TRUNK,
+            "--locked",
+            "--no-default-features",
+            "--force",
+        ])
+    })
+}
+
+/// These programs wait for files most of the time: compiling them fast matters more than their speed.
+fn cargo_install(arguments: &[&str]) -> Result<()> {
+    let mut cargo = command("cargo", &[&["install"], arguments].concat());
+    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    execute(&mut cargo)
+}
+
+/// The version of a package in Cargo.lock.
+pub(crate) fn locked(package: &str) -> Result<String> {
+    let lock =
+        fs::read_to_string(root().join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
+    let mut lines = lock
+        .lines()
+        .skip_while(|line| *line != format!("name = \"{package}\""));
+    let version = lines
+        .nth(1)
+        .and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| format!("Cargo.lock does not name {package}"))
+}
+
+fn node_packages() -> Result<()> {
+    let web = root().join("web");
+    let lock =
+        fs::read(web.join("package-lock.json")).map_err(|error| format!("web/package-lock.json: {error}"))?;
+    let stamp = web.join("node_modules/.installed-lock.json");
+    if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    if output("npm", &["--version"]).is_none() {
+        return Err("npm does not start: please install Node.js 18 or later".to_owned());
+    }
+    timed("installing the npm packages", || {
+        execute(command("npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&web))
+    })?;
+    fs::write(&stamp, lock).map_err(|error| format!("{}: {error}", stamp.display()))
+}
+
+/// Links npm's wasm-opt to where Trunk looks for it. One that is there already is left alone.
+fn wasm_opt() -> Result<()> {
+    if output("wasm-opt", &["--version"]).is_some() {
+        return Ok(());
+    }
+    let from = root().join("web/node_modules/binaryen/bin/wasm-opt");
+    let folder = cargo_bin().ok_or("neither CARGO_HOME nor HOME is set")?;
+    let to = folder.join("wasm-opt");
+    timed("linking wasm-opt", || {
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        // A dangling link of an earlier checkout may be in the way; that there is none is fine.
+        let _ = fs::remove_file(&to);
+        std::os::unix::fs::symlink(&from, &to).map_err(|error| format!("{}: {error}", to.display()))
+    })
+}
+
+fn cargo_bin() -> Option<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
+        .map(|home| home.join("bin"))
+}
