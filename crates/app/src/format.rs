@@ -1,0 +1,66 @@
+//! Numbers, times and places as text.
+
+use view::explore::Moment;
+
+/// A whole number with narrow spaces between groups of three digits.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of bytes with a unit.
+pub(crate) fn bytes(number: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = number as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < units.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || value.fract() < 0.05 { 0 } else { 1 };
+    format!("{value:.digits$} {}", units[unit])
+}
+
+/// A rate or a large number, to three digits.
+pub(crate) fn short(number: f64) -> String {
+    let (value, unit) = match number {
+        n if n >= 1e9 => (n / 1e9, " G"),
+        n if n >= 1e6 => (n / 1e6, " M"),
+        n if n >= 1e3 => (n / 1e3, " k"),
+        n => (n, ""),
+    };
+    let digits = if value >= 100.0 || (unit.is_empty() && value.fract() == 0.0) {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}{unit}")
+}
+
+/// A span of time with a unit.
+pub(crate) fn span(nanoseconds: u64) -> String {
+    let ns = nanoseconds as f64;
+    match ns {
+        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
+        ns if ns >= 1e6 => format!("{:.2} ms", ns / 1e6),
+        ns if ns >= 1e3 => format!("{:.2} µs", ns / 1e3),
+        ns => format!("{ns:.0} ns"),
+    }
+}
+
+/// A moment in UTC.
+pub(crate) fn moment(moment: Moment) -> String {
+    let date = js_sys::Date::new(&(moment.seconds as f64 * 1000.0).into());
+    let text = date.to_iso_string().as_string().unwrap_or_default();
+    let text = text.split('.').next().unwrap_or_default().replace('T', " ");
+    format!("{text}.{:09} UTC", moment.nanoseconds)
+}
