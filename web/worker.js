@@ -11,7 +11,9 @@ async function start({ module, wasm, memory, cpu, file }) {
   const exports = await engine.default({ module_or_path: wasm, memory });
   if (cpu === undefined) {
     answer = engine.handle;
-    postMessage({ ready: true, wasm: engine.default.__wbindgen_wasm_module ?? null, memory: exports.memory ?? null });
+    // Only memory that is shared can be handed on; the plain engine's is its own.
+    const shared = globalThis.SharedArrayBuffer && exports.memory.buffer instanceof SharedArrayBuffer;
+    postMessage({ ready: true, ...(shared && { wasm: engine.default.__wbindgen_wasm_module, memory: exports.memory }) });
   } else {
     postMessage({ ready: true });
     engine.run_cpu(cpu, file);

@@ -467,7 +467,7 @@ impl App {
                 crew.lead.ask(Ask::Stop);
                 let (link, generation) = (context.link().clone(), self.generation);
                 self.stop_timer = Some(Timeout::new(STOP_MS, move || {
-                    link.send_message(Msg::StopTooLong(generation))
+                    link.send_message(Msg::StopTooLong(generation));
                 }));
             }
             None => {
@@ -538,7 +538,7 @@ impl App {
     fn next_frame(&mut self, context: &Context<Self>) {
         let link = context.link().clone();
         self.frame = Some(gloo::render::request_animation_frame(move |now_ms| {
-            link.send_message(Msg::Frame(now_ms))
+            link.send_message(Msg::Frame(now_ms));
         }));
     }
 
