@@ -49,12 +49,18 @@ pub(crate) fn short(number: f64) -> String {
 /// A span of time with a unit.
 pub(crate) fn span(nanoseconds: u64) -> String {
     let ns = nanoseconds as f64;
-    match ns {
-        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
-        ns if ns >= 1e6 => format!("{:.2} ms", ns / 1e6),
-        ns if ns >= 1e3 => format!("{:.2} µs", ns / 1e3),
-        ns => format!("{ns:.0} ns"),
-    }
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    let digits = if value.fract() == 0.0 || value >= 100.0 {
+        0
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
 }
 
 /// A moment in UTC.

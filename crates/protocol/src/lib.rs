@@ -179,3 +179,27 @@ pub fn to_bytes<M: Serialize>(message: &M) -> Vec<u8> {
 pub fn from_bytes<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
     postcard::from_bytes(bytes).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_way_and_garbage_is_refused() {
+        let ask = Ask::Prepare {
+            scenario: Scenario::default(),
+            clock: Clock::SlowMotion { dilation: 9 },
+            started_at: -1,
+        };
+        let request = Request { id: 7, body: ask };
+        assert_eq!(from_bytes::<Request>(&to_bytes(&request)), Some(request));
+        let reply = Reply {
+            id: 7,
+            body: Answer::Failed(Trouble::NotExt4 {
+                looks_like: "a PNG picture".to_owned(),
+            }),
+        };
+        assert_eq!(from_bytes::<Reply>(&to_bytes(&reply)), Some(reply));
+        assert_eq!(from_bytes::<Request>(&[0xff; 3]), None);
+    }
+}

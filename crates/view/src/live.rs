@@ -7,6 +7,9 @@ mod reduce;
 mod stage;
 mod status;
 
+#[cfg(test)]
+mod tests;
+
 pub use reduce::{CpuView, LiveView, LockView, Mark, SlotView};
 pub use stage::{Stage, StageBlock, StageSlot};
 pub use status::{CpuPhase, CpuStatus, LockStatus, Outcome, Status, Totals};

@@ -250,13 +250,13 @@ fn cpus(app: &App, context: &Context<App>) -> Html {
 fn phase(status: &Status, cpu: &CpuView, number: usize) -> (&'static str, &'static str) {
     let phase = status.cpus.get(number).map_or(cpu.phase, |now| now.phase);
     match phase {
-        CpuPhase::Starting => ("starting", "idle"),
-        CpuPhase::Paused => ("paused", "idle"),
-        CpuPhase::Finished => ("finished", "idle"),
-        CpuPhase::Sleeping => ("sleeping", "sleep"),
-        CpuPhase::Spinning => ("spinning", "wait"),
-        CpuPhase::Working if !cpu.holds.is_empty() => ("holding", "hold"),
-        CpuPhase::Working => ("working", "work"),
+        CpuPhase::Starting => ("starting", "is-idle"),
+        CpuPhase::Paused => ("paused", "is-idle"),
+        CpuPhase::Finished => ("finished", "is-idle"),
+        CpuPhase::Sleeping => ("sleeping", "is-sleeping"),
+        CpuPhase::Spinning => ("spinning", "is-waiting"),
+        CpuPhase::Working if !cpu.holds.is_empty() => ("holding", "is-holding"),
+        CpuPhase::Working => ("working", "is-working"),
     }
 }
 
@@ -267,7 +267,7 @@ fn doing(stage: &Stage, cpu: &CpuView) -> String {
         (Some(neighbour), Some(inode)) => {
             format!("looks for inode {neighbour}, a neighbour of inode {inode}")
         }
-        (None, Some(inode)) => format!("works on inode {inode}"),
+        (None, Some(inode)) => format!("is at inode {inode}"),
         _ => "between operations".to_owned(),
     };
     match (cpu.waits_for, cpu.holds.last()) {

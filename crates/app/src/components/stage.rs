@@ -1,5 +1,6 @@
 //! The stage: the lock and its queue, and the table blocks in play.
 
+use protocol::Clock;
 use view::{
     explore::Slot,
     live::{LiveView, Mark, Stage, StageSlot},
@@ -18,7 +19,6 @@ const CELL: [f64; 2] = [24.0, 26.0];
 const LOCK_HEIGHT: f64 = 58.0;
 /// Room above a block for its label.
 const LABEL: f64 = 20.0;
-/// How many of the newest marks stay bright: a few for each CPU.
 const FONT: &str = "11px ui-monospace, monospace";
 const FONT_BOLD: &str = "600 11px ui-monospace, monospace";
 
@@ -36,8 +36,12 @@ pub(crate) fn view(app: &App) -> Html {
         stage.blocks.len(),
         stage.cached_inodes,
     );
+    let flat = app.run.as_ref().is_some_and(|run| run.clock == Clock::FlatOut);
     html! {
         <>
+            if flat {
+                <p class="quiet">{ "Flat out no events are kept: the stage shows the beginning, the counters beside it show now." }</p>
+            }
             <canvas ref={app.stage_canvas.clone()} class="stage" role="img" aria-label={label} />
             <ul class="legend" aria-label="Legend">
                 { for [("hold", "being written"), ("neigh", "looked for"), ("along", "written along"), ("time", "times deferred"),
