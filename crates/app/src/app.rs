@@ -1,6 +1,6 @@
 //! The page's state, and what every message does to it.
 
-use gloo::{render::AnimationFrame, timers::callback::Timeout};
+use gloo::{events::EventListener, render::AnimationFrame, timers::callback::Timeout};
 use kernel::{Design, Lazytime, Placement, Reader, Scenario};
 use protocol::{Answer, Ask, Clock, Reply, Trouble};
 use view::explore::{GroupRow, InodeCard, Overview, TableWindow};
@@ -90,6 +90,7 @@ pub(crate) enum Msg {
     StopTooLong(u32),
     Crew(u32, Who, Said),
     Frame(f64),
+    Resized,
     DismissTrouble,
 }
 
@@ -130,6 +131,7 @@ pub(crate) struct App {
     pub(crate) run_trouble: Option<String>,
     stop_timer: Option<Timeout>,
     frame: Option<AnimationFrame>,
+    _on_resize: EventListener,
     last_frame_ms: f64,
     last_render_ms: f64,
     pub(crate) table_canvas: NodeRef,
@@ -144,6 +146,10 @@ impl Component for App {
         context
             .link()
             .send_future(async { Msg::Note(page::build_note().await) });
+        let link = context.link().clone();
+        let on_resize = EventListener::new(&gloo::utils::window(), "resize", move |_| {
+            link.send_message(Msg::Resized)
+        });
         let mut app = Self {
             note: BuildNote::default(),
             explorer: None,
@@ -167,6 +173,7 @@ impl Component for App {
             run_trouble: None,
             stop_timer: None,
             frame: None,
+            _on_resize: on_resize,
             last_frame_ms: 0.0,
             last_render_ms: 0.0,
             table_canvas: NodeRef::default(),
@@ -236,6 +243,8 @@ impl Component for App {
             Msg::Crew(generation, who, said) if generation == self.generation => self.crew_said(who, said),
             Msg::Crew(..) => return false,
             Msg::Frame(now_ms) => return self.on_frame(context, now_ms),
+            // Canvases are drawn anew whenever the page is rendered.
+            Msg::Resized => {}
             Msg::DismissTrouble => self.run_trouble = None,
         }
         true
@@ -330,7 +339,8 @@ impl App {
             }
             Answer::Groups(rows) => self.groups = rows,
             Answer::Table(window) => {
-                self.inode = window.first_inode;
+                // Of the very first slots the root directory tells most.
+                self.inode = window.first_inode + u32::from(window.first_inode == 1);
                 self.table = Some(window);
                 context.link().send_message(Msg::Inode(self.inode));
             }

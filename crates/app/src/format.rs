@@ -68,5 +68,8 @@ pub(crate) fn moment(moment: Moment) -> String {
     let date = js_sys::Date::new(&(moment.seconds as f64 * 1000.0).into());
     let text = date.to_iso_string().as_string().unwrap_or_default();
     let text = text.split('.').next().unwrap_or_default().replace('T', " ");
-    format!("{text}.{:09} UTC", moment.nanoseconds)
+    match moment.nanoseconds {
+        0 => format!("{text} UTC"),
+        nanoseconds => format!("{text}.{nanoseconds:09} UTC"),
+    }
 }

@@ -11,6 +11,8 @@ pub struct Word {
     pub(crate) line: LineId,
     /// `threads`: one bit for each task that waits for a change.
     pub(crate) waiters: AtomicU64,
+    /// `threads` in slow motion: one bit for each CPU that has a copy of the word.
+    pub(crate) sharers: AtomicU64,
 }
 
 impl Word {
@@ -20,6 +22,7 @@ impl Word {
             value: AtomicU32::new(value),
             line,
             waiters: AtomicU64::new(0),
+            sharers: AtomicU64::new(0),
         }
     }
 

@@ -83,6 +83,35 @@ impl<'r> ThreadTask<'r> {
         self.checkpoint().await;
     }
 
+    /// What a read costs in slow motion: a transfer, unless this CPU has a copy already.
+    fn read_ns(&self, word: &Word) -> u64 {
+        if !self.slow() {
+            return 0;
+        }
+        let me = 1 << self.cpu.0;
+        let has_copy = word.sharers.fetch_or(me, SeqCst) & me != 0;
+        if has_copy {
+            self.run.costs.hit_ns
+        } else {
+            self.run.costs.transfer_ns
+        }
+    }
+
+    /// What a write costs in slow motion: a transfer, unless this CPU has the word alone.
+    fn write_ns(&self, word: &Word) -> u64 {
+        if !self.slow() {
+            return 0;
+        }
+        let me = 1 << self.cpu.0;
+        let before = word.sharers.swap(me, SeqCst);
+        let alone = before == 0 || before == me;
+        if alone {
+            self.run.costs.atomic_ns
+        } else {
+            self.run.costs.transfer_ns
+        }
+    }
+
     async fn pay(&self) {
         loop {
             if matches!(self.run.control.command(), Command::Drain { .. }) {
@@ -136,9 +165,9 @@ impl<'r> ThreadTask<'r> {
             self.own().parker.park(WAIT_MAX);
         };
         self.set_phase(Phase::Working);
-        // Time went by while it waited: nothing is owed for it.
+        // Time went by while it waited: nothing is owed for it but for seeing the new value.
         self.owed_ns.set(0);
-        self.checkpoint().await;
+        self.charge(self.read_ns(word)).await;
         value
     }
 }
@@ -199,18 +228,18 @@ impl Task for ThreadTask<'_> {
     }
 
     async fn load(&self, word: &Word) -> u32 {
-        self.charge(self.run.costs.hit_ns).await;
+        self.charge(self.read_ns(word)).await;
         word.value.load(SeqCst)
     }
 
     async fn store(&self, word: &Word, value: u32) {
-        self.charge(self.run.costs.atomic_ns).await;
+        self.charge(self.write_ns(word)).await;
         word.value.store(value, SeqCst);
         self.wake_waiters(word);
     }
 
     async fn update(&self, word: &Word, change: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
-        self.charge(self.run.costs.atomic_ns).await;
+        self.charge(self.write_ns(word)).await;
         let result = word.change(change);
         if result.is_ok() {
             self.wake_waiters(word);
