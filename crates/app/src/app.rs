@@ -148,7 +148,7 @@ impl Component for App {
             .send_future(async { Msg::Note(page::build_note().await) });
         let link = context.link().clone();
         let on_resize = EventListener::new(&gloo::utils::window(), "resize", move |_| {
-            link.send_message(Msg::Resized)
+            link.send_message(Msg::Resized);
         });
         let mut app = Self {
             note: BuildNote::default(),
