@@ -198,6 +198,10 @@ impl Task for ThreadTask<'_> {
         let Some(ring) = self.run.rings.get(self.cpu.index()) else {
             return;
         };
+        if self.run.attention.load(Relaxed) {
+            // Paused between two events that lie between two awaits. If the run is dropped, the next await says so.
+            self.held_until_gone();
+        }
         let event = Event {
             time_ns: self.now().0,
             cpu: self.cpu.0,

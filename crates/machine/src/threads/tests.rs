@@ -158,7 +158,13 @@ fn pause_holds_every_cpu_and_a_step_moves_one() {
     for cpu in 0..4 {
         model.run.step(CpuId(cpu));
         thread::sleep(Duration::from_millis(150));
-        moved.extend(model.run.drain(usize::MAX).into_iter().map(|record| (cpu, record)));
+        moved.extend(
+            model
+                .run
+                .drain(usize::MAX)
+                .into_iter()
+                .map(|record| record.event.cpu),
+        );
     }
     assert!(!moved.is_empty() && moved.len() <= 4, "{moved:?}");
     model.run.resume();

@@ -1,0 +1,3 @@
+import config from "./playwright.config.mjs";
+
+export default { ...config, testDir: "bench" };

@@ -1,0 +1,130 @@
+import { expect, image, test } from "./lab.mjs";
+
+const designs = ["spin", "trylock-skip", "static-trylock", "trylock-break", "rcu", "bucket-lock"];
+
+for (const design of designs) {
+  test(`eight workers run ${design} in slow motion, pause, go on and stop`, async ({ lab }) => {
+    await lab.choose("Design", design);
+    await lab.speed(60);
+    await lab.run();
+    await lab.reaches("operations", 20);
+    await lab.reaches("written-along", 1);
+    await lab.button("Pause").click();
+    await expect(lab.state).toHaveText(/^Paused/);
+    await lab.page.waitForTimeout(500);
+    const held = await lab.page.locator(".cpus").textContent();
+    const lookups = await lab.number("lookups");
+    await lab.page.waitForTimeout(700);
+    expect(await lab.page.locator(".cpus").textContent()).toBe(held);
+    expect(await lab.number("lookups")).toBe(lookups);
+    await lab.button("Resume").click();
+    await lab.reaches("lookups", lookups + 20);
+    await lab.stop();
+    expect(await lab.page.locator(".cpus tbody").textContent()).not.toContain("working");
+    expect(lab.page.workers().length).toBe(1);
+  });
+}
+
+test("the design is changed while nothing runs, and flat out every one of them gets on", async ({ lab }) => {
+  await lab.choose("Clock", "workers, flat out");
+  await lab.fill("CPUs", 2);
+  for (const design of designs) {
+    await lab.choose("Design", design);
+    await lab.run();
+    await expect(lab.page.getByLabel("Design", { exact: true })).toBeDisabled();
+    await lab.reaches("operations", 1_000);
+    await lab.stop();
+    expect(await lab.number("lookups")).toBeGreaterThan(1_000);
+  }
+});
+
+for (const [inode, wanted] of [[256, 15], [512, 7], [128, 31]]) {
+  test(`with ${inode}-byte inodes spin takes the hash lock ${wanted} times for each inode write`, async ({ lab, folder }) => {
+    await lab.open(image(folder, "own.img", "-b", "4096", "-I", String(inode)));
+    await lab.choose("Clock", "workers, flat out");
+    await lab.fill("CPUs", 2);
+    await lab.run();
+    await lab.reaches("operations", 500);
+    await lab.stop();
+    await expect(lab.page.locator("#per-write")).toHaveText(`${wanted}.00`);
+  });
+}
+
+test("without lazytime nobody looks for neighbours", async ({ lab }) => {
+  await lab.choose("Lazytime", "off");
+  await lab.choose("Clock", "workers, flat out");
+  await lab.fill("CPUs", 2);
+  await lab.run();
+  await lab.reaches("operations", 500);
+  await lab.stop();
+  expect(await lab.number("lookups")).toBe(0);
+  expect(await lab.number("per-write")).toBe(0);
+});
+
+test("thirty-two workers come up and end", async ({ lab }) => {
+  await lab.fill("CPUs", 32);
+  await lab.choose("Files", "each in a group of its own");
+  await lab.speed(65);
+  await lab.run();
+  await lab.reaches("operations", 64);
+  expect(lab.page.workers().length).toBe(34);
+  await lab.stop();
+  expect(lab.page.workers().length).toBe(1);
+});
+
+test("in virtual time the same seed gives the same numbers", async ({ lab }) => {
+  await lab.choose("Clock", "virtual time");
+  const numbers = [];
+  for (const seed of [11, 11, 12]) {
+    await lab.fill("Seed", seed);
+    await lab.speed(30);
+    await lab.run();
+    await lab.button("Pause").click();
+    for (let step = 0; step < 40; step++) await lab.button("Next event").click();
+    await lab.page.getByText("The last events in words").click();
+    await lab.page.waitForTimeout(300);
+    numbers.push(await lab.page.locator(".recent li").last().textContent());
+    await lab.page.getByText("The last events in words").click();
+    await lab.button("Stop").click();
+    await expect(lab.state).toHaveText(/^Stopped after/);
+    numbers.push([await lab.number("operations"), await lab.number("inode-writes"), await lab.number("lookups")].join());
+  }
+  expect(numbers[3]).toBe(numbers[1]);
+});
+
+test("a killed worker leaves the page alive, and Run starts afresh", async ({ lab, expected }) => {
+  expected.push(/killed/);
+  await lab.speed(60);
+  await lab.run();
+  await lab.reaches("operations", 4);
+  const lead = lab.page.workers().at(1);
+  await lead.evaluate(() => void setTimeout(() => { throw new Error("killed"); }));
+  await expect(lab.page.getByRole("alert")).toContainText("killed");
+  await lab.button("Dismiss").click();
+  await lab.run();
+  await lab.reaches("operations", 4);
+  await lab.stop();
+});
+
+test("a killed explorer leaves the page alive with a way on", async ({ lab, expected }) => {
+  expected.push(/killed/);
+  await lab.page.workers()[0].evaluate(() => void setTimeout(() => { throw new Error("killed"); }));
+  await expect(lab.page.getByRole("alert")).toContainText("The engine ended unexpectedly");
+  await lab.button("Start a fresh engine").click();
+  await expect(lab.page.getByText("everyday.img", { exact: true })).toBeVisible();
+  await lab.button("Explore").click();
+  await expect(lab.page.getByRole("heading", { name: "Inode table of group 0" })).toBeVisible();
+});
+
+test.describe("where workers may not share memory", () => {
+  test.use({ baseURL: "http://127.0.0.1:8766/" });
+
+  test("the live modes are off, with the reason, and virtual time runs", async ({ lab }) => {
+    await expect(lab.page.getByText("The live modes are off")).toContainText("Cross-Origin-Opener-Policy");
+    await lab.speed(30);
+    await lab.run();
+    await lab.reaches("lookups", 100);
+    await lab.button("Stop").click();
+    await expect(lab.state).toHaveText(/^Stopped after/);
+  });
+});
