@@ -12,7 +12,7 @@ export default defineConfig({
   testDir: "tests",
   outputDir: "artefacts/results",
   workers: 1,
-  timeout: 90_000,
+  timeout: 45_000,
   expect: { timeout: 15_000 },
   reporter: "list",
   use: { baseURL: "http://127.0.0.1:8765/", launchOptions: chromium, viewport: { width: 1440, height: 900 } },

@@ -50,13 +50,19 @@ class Lab {
     return this.page.getByRole("button", { name, exact: true });
   }
 
+  /** The choice or number behind this label. */
+  control(label) {
+    const field = this.page.locator("label.field").filter({ has: this.page.getByText(label, { exact: true }) });
+    return field.locator("select, input");
+  }
+
   async choose(label, option) {
-    await this.page.getByLabel(label, { exact: true }).selectOption({ label: option });
+    await this.control(label).selectOption({ label: option });
   }
 
   async fill(label, value) {
-    await this.page.getByLabel(label, { exact: true }).fill(String(value));
-    await this.page.getByLabel(label, { exact: true }).blur();
+    await this.control(label).fill(String(value));
+    await this.control(label).blur();
   }
 
   /** From 30 (slow) to 70 (fast). */

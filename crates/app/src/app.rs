@@ -81,6 +81,8 @@ pub(crate) enum Msg {
     GroupsPage(u32),
     TablePage(u32),
     Inode(u32),
+    /// Moves the cursor by so many slots, as far as the table goes.
+    Move(i64),
     Set(Setting),
     Run,
     Pause,
@@ -223,6 +225,16 @@ impl Component for App {
             Msg::Inode(number) => {
                 self.inode = number;
                 self.ask(Ask::Inode { number });
+            }
+            Msg::Move(by) => {
+                let Some(window) = &self.table else { return false };
+                let last = i64::from(window.first_inode) + window.slots.len() as i64 - 1;
+                let to = i64::from(self.inode)
+                    .saturating_add(by)
+                    .min(last)
+                    .max(window.first_inode.into());
+                self.inode = to as u32;
+                self.ask(Ask::Inode { number: self.inode });
             }
             Msg::Set(setting) => self.set(setting),
             Msg::Run => self.start_run(context),

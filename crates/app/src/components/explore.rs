@@ -206,26 +206,27 @@ fn pointed(app: &App, context: &Context<App>) -> Callback<MouseEvent> {
 }
 
 fn keys(app: &App, context: &Context<App>) -> Callback<KeyboardEvent> {
-    let (canvas, table) = (app.table_canvas.clone(), app.table.clone());
-    let (slots, inode) = (slots_per_block(app), app.inode);
+    let canvas = app.table_canvas.clone();
+    let slots = slots_per_block(app);
     context.link().batch_callback(move |event: KeyboardEvent| {
-        let (canvas, window) = (canvas.cast::<HtmlCanvasElement>()?, table.as_ref()?);
-        let grid = SlotGrid::new(canvas.get_bounding_client_rect().width(), slots, CELL, 0.0);
-        let last = window.slots.len().checked_sub(1)?;
-        let at = (inode.saturating_sub(window.first_inode) as usize).min(last);
-        let to = match event.key().as_str() {
-            "ArrowRight" => at + 1,
-            "ArrowLeft" => at.saturating_sub(1),
-            "ArrowDown" => at + grid.down(),
-            "ArrowUp" => at.saturating_sub(grid.down()),
-            "PageDown" => at + 16 * grid.down(),
-            "PageUp" => at.saturating_sub(16 * grid.down()),
-            "Home" => 0,
-            "End" => last,
+        let width = canvas
+            .cast::<HtmlCanvasElement>()?
+            .get_bounding_client_rect()
+            .width();
+        let down = SlotGrid::new(width, slots, CELL, 0.0).down() as i64;
+        let by = match event.key().as_str() {
+            "ArrowRight" => 1,
+            "ArrowLeft" => -1,
+            "ArrowDown" => down,
+            "ArrowUp" => -down,
+            "PageDown" => 16 * down,
+            "PageUp" => -16 * down,
+            "Home" => i64::MIN,
+            "End" => i64::MAX,
             _ => return None,
         };
         event.prevent_default();
-        Some(Msg::Inode(window.first_inode + to.min(last) as u32))
+        Some(Msg::Move(by))
     })
 }
 
