@@ -1,28 +1,30 @@
 //! The page's state, and what every message does to it.
 
+mod message;
+mod run;
+
 use gloo::{events::EventListener, render::AnimationFrame, timers::callback::Timeout};
-use kernel::{Design, Lazytime, Placement, Reader, Scenario};
+use kernel::Scenario;
 use protocol::{Answer, Ask, Clock, Reply, Trouble};
-use view::explore::{GroupRow, InodeCard, Overview, TableWindow};
+use view::explore::{GroupRow, InodeCard, TableWindow};
 use wasm_bindgen::JsCast;
-use web_sys::{Blob, File, HtmlCanvasElement};
-use yew::{Component, Context, Html, NodeRef, html};
+use web_sys::{Blob, DragEvent, HtmlCanvasElement};
+use yew::{Callback, Component, Context, Html, NodeRef, html};
+
+pub(crate) use message::{ClockChoice, Image, Msg, Setting, Tab};
 
 use crate::{
     components,
-    crew::{Crew, Run, Who, now_seconds},
+    crew::{Crew, Run},
     engine::{Engine, Role, Said},
     page::{self, BuildNote},
+    theme::Theme,
 };
 
 /// Groups on one page of the list.
 pub(crate) const GROUPS_A_PAGE: u32 = 64;
 /// Slots of an inode table on one page.
 const SLOTS_A_PAGE: u32 = 8192;
-/// How long the workers have to end after Stop.
-const STOP_MS: u32 = 2_500;
-/// Yew renders at most this often; canvases are drawn in every frame.
-const RENDER_MS: f64 = 100.0;
 /// The image that is open at first.
 pub(crate) const SAMPLES: [(&str, &str, &str); 2] = [
     (
@@ -36,78 +38,6 @@ pub(crate) const SAMPLES: [(&str, &str, &str); 2] = [
         "ext3, 1 KiB blocks, 128-byte inodes",
     ),
 ];
-
-/// Which half of the page is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tab {
-    Explore,
-    Lab,
-}
-
-/// Light, dark, or as the system has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Theme {
-    System,
-    Light,
-    Dark,
-}
-
-/// The image.
-pub(crate) enum Image {
-    Loading(String),
-    Open { overview: Box<Overview>, file: Blob },
-    Failed { name: String, trouble: String },
-}
-
-/// Which clock is chosen; the speed is beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClockChoice {
-    Slow,
-    Flat,
-    Virtual,
-}
-
-/// What happened.
-pub(crate) enum Msg {
-    Note(BuildNote),
-    Sample(usize),
-    Unpacked(String, Result<Blob, String>),
-    Open(File),
-    Explorer(Said),
-    RestartExplorer,
-    Tab(Tab),
-    Theme(Theme),
-    Group(u32),
-    GroupsPage(u32),
-    TablePage(u32),
-    Inode(u32),
-    /// Moves the cursor by so many slots, as far as the table goes.
-    Move(i64),
-    Set(Setting),
-    Run,
-    Pause,
-    Resume,
-    Step(u16),
-    Stop,
-    StopTooLong(u32),
-    Crew(u32, Who, Said),
-    Frame(f64),
-    Resized,
-    DismissTrouble,
-}
-
-/// A control of the lab.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Setting {
-    Cpus(u16),
-    Design(Design),
-    Lazytime(Lazytime),
-    Placement(Placement),
-    Reader(Reader),
-    Seed(u64),
-    Clock(ClockChoice),
-    Dilation(u64),
-}
 
 pub(crate) struct App {
     pub(crate) note: BuildNote,
@@ -134,6 +64,7 @@ pub(crate) struct App {
     stop_timer: Option<Timeout>,
     frame: Option<AnimationFrame>,
     _on_resize: EventListener,
+    _on_system_theme: Option<EventListener>,
     last_frame_ms: f64,
     last_render_ms: f64,
     pub(crate) table_canvas: NodeRef,
@@ -152,6 +83,8 @@ impl Component for App {
         let on_resize = EventListener::new(&gloo::utils::window(), "resize", move |_| {
             link.send_message(Msg::Resized);
         });
+        let link = context.link().clone();
+        let on_system_theme = Theme::on_system_change(move || link.send_message(Msg::Theme(Theme::stored())));
         let mut app = Self {
             note: BuildNote::default(),
             explorer: None,
@@ -159,7 +92,7 @@ impl Component for App {
             pending_open: None,
             image: Image::Loading(SAMPLES[0].1.to_owned()),
             tab: Tab::Lab,
-            theme: stored_theme(),
+            theme: Theme::stored(),
             groups: Vec::new(),
             groups_first: 0,
             group: 0,
@@ -176,12 +109,13 @@ impl Component for App {
             stop_timer: None,
             frame: None,
             _on_resize: on_resize,
+            _on_system_theme: on_system_theme,
             last_frame_ms: 0.0,
             last_render_ms: 0.0,
             table_canvas: NodeRef::default(),
             stage_canvas: NodeRef::default(),
         };
-        app.apply_theme();
+        app.theme.apply();
         app.next_frame(context);
         app
     }
@@ -211,7 +145,7 @@ impl Component for App {
             Msg::Tab(tab) => self.tab = tab,
             Msg::Theme(theme) => {
                 self.theme = theme;
-                self.apply_theme();
+                self.theme.apply();
             }
             Msg::Group(group) => self.show_group(group),
             Msg::GroupsPage(first) => {
@@ -264,7 +198,7 @@ impl Component for App {
 
     fn view(&self, context: &Context<Self>) -> Html {
         html! {
-            <>
+            <div ondragover={Callback::from(|event: DragEvent| event.prevent_default())} ondrop={components::header::dropped(context)}>
                 <a class="skip" href="#main">{ "Skip to the content" }</a>
                 { components::header::view(self, context) }
                 <main id="main">
@@ -273,7 +207,7 @@ impl Component for App {
                         Tab::Lab => components::lab::view(self, context),
                     } }
                 </main>
-            </>
+            </div>
         }
     }
 
@@ -333,7 +267,12 @@ impl App {
                 self.explorer = None;
                 self.explorer_died = Some(why);
             }
-            Said::Reply(reply) => self.explorer_replied(context, *reply),
+            Said::Reply(reply) => {
+                if let Some(engine) = &mut self.explorer {
+                    engine.answered();
+                }
+                self.explorer_replied(context, *reply);
+            }
         }
     }
 
@@ -408,220 +347,6 @@ impl App {
         };
         Some((SLOTS_A_PAGE / overview.slots_per_block.max(1)).max(1))
     }
-
-    fn set(&mut self, setting: Setting) {
-        match setting {
-            Setting::Cpus(cpus) => self.scenario.cpus = cpus.clamp(1, Scenario::CPUS_MAX),
-            Setting::Design(design) => self.scenario.design = design,
-            Setting::Lazytime(lazytime) => self.scenario.lazytime = lazytime,
-            Setting::Placement(placement) => self.scenario.placement = placement,
-            Setting::Reader(reader) => self.scenario.reader = reader,
-            Setting::Seed(seed) => self.scenario.seed = seed,
-            Setting::Clock(clock) => self.clock = clock,
-            Setting::Dilation(factor) => {
-                self.dilation = factor;
-                if let Some(run) = &mut self.run {
-                    run.events_a_second = events_a_second(factor);
-                }
-                if let Some(crew) = &mut self.crew {
-                    crew.lead.ask(Ask::Dilation { factor });
-                }
-            }
-        }
-    }
-
-    fn start_run(&mut self, context: &Context<Self>) {
-        let Image::Open { file, .. } = &self.image else {
-            return;
-        };
-        self.run_trouble = None;
-        self.crew = None;
-        self.generation += 1;
-        let clock = match self.clock {
-            ClockChoice::Slow => Clock::SlowMotion {
-                dilation: self.dilation,
-            },
-            ClockChoice::Flat => Clock::FlatOut,
-            ClockChoice::Virtual => Clock::Virtual,
-        };
-        self.run = Some(Run::new(self.scenario, clock, events_a_second(self.dilation)));
-        if clock == Clock::Virtual {
-            self.ask(Ask::Prepare {
-                scenario: self.scenario,
-                clock,
-                started_at: now_seconds(),
-            });
-            return;
-        }
-        let generation = self.generation;
-        let said = context
-            .link()
-            .callback(move |(who, said)| Msg::Crew(generation, who, said));
-        match Crew::start(self.scenario, clock, file, &self.note.build, said) {
-            Ok(crew) => self.crew = Some(crew),
-            Err(why) => self.lose_run(&why),
-        }
-    }
-
-    fn control(&mut self, body: Ask) {
-        let Some(run) = &mut self.run else { return };
-        match body {
-            Ask::Pause => run.paused = true,
-            Ask::Resume => run.paused = false,
-            // In virtual time a step is the next event, whoever's it is.
-            Ask::Step { .. } if run.clock == Clock::Virtual => {
-                run.asked = true;
-                self.ask(Ask::Poll { events_max: 1 });
-                return;
-            }
-            _ => {}
-        }
-        if let Some(crew) = &mut self.crew {
-            crew.lead.ask(body);
-        }
-    }
-
-    fn stop(&mut self, context: &Context<Self>) {
-        let Some(run) = &mut self.run else { return };
-        run.paused = false;
-        match &mut self.crew {
-            Some(crew) => {
-                crew.lead.ask(Ask::Stop);
-                let (link, generation) = (context.link().clone(), self.generation);
-                self.stop_timer = Some(Timeout::new(STOP_MS, move || {
-                    link.send_message(Msg::StopTooLong(generation));
-                }));
-            }
-            None => {
-                // What is left of the operations is a moment's work.
-                run.events_owed = 20_000.0;
-                self.ask(Ask::Stop);
-            }
-        }
-    }
-
-    fn crew_said(&mut self, who: Who, said: Said) {
-        match (who, said) {
-            (Who::Lead, Said::Ready(module)) => {
-                if let Some(crew) = &mut self.crew {
-                    crew.ready(module);
-                }
-            }
-            (Who::Lead, Said::Reply(reply)) => match reply.body {
-                Answer::Prepared(stage) => self.prepared(*stage),
-                Answer::Progress(progress) => {
-                    let Some(run) = &mut self.run else { return };
-                    let polled = run.asked;
-                    run.progress(&progress);
-                    let ended = polled && progress.status.outcome.is_some() && progress.records.is_empty();
-                    if ended {
-                        self.end_run();
-                    }
-                }
-                Answer::Failed(trouble) => {
-                    (self.crew, self.run) = (None, None);
-                    self.run_trouble = Some(sentence(&trouble));
-                }
-                _ => {}
-            },
-            (_, Said::Died(why)) => self.lose_run(&why),
-            _ => {}
-        }
-    }
-
-    fn prepared(&mut self, stage: view::live::Stage) {
-        let cpus = stage.scenario.cpus;
-        if let Some(run) = &mut self.run {
-            run.prepared(stage);
-        }
-        if let Some(Err(why)) = self.crew.as_mut().map(|crew| crew.start_cpus(cpus)) {
-            self.lose_run(&why);
-        }
-    }
-
-    /// A worker is dead: all of them go, and their memory.
-    fn lose_run(&mut self, why: &str) {
-        self.crew = None;
-        self.end_run();
-        self.run_trouble = Some(format!(
-            "A worker of the run ended unexpectedly ({why}). Press Run for a fresh start."
-        ));
-    }
-
-    /// The workers have ended, or are not wanted any more.
-    fn end_run(&mut self) {
-        self.crew = None;
-        self.stop_timer = None;
-        if let Some(run) = &mut self.run {
-            run.ended = true;
-        }
-    }
-
-    fn next_frame(&mut self, context: &Context<Self>) {
-        let link = context.link().clone();
-        self.frame = Some(gloo::render::request_animation_frame(move |now_ms| {
-            link.send_message(Msg::Frame(now_ms));
-        }));
-    }
-
-    fn on_frame(&mut self, context: &Context<Self>, now_ms: f64) -> bool {
-        self.next_frame(context);
-        let seconds = (now_ms - self.last_frame_ms) / 1000.0;
-        self.last_frame_ms = now_ms;
-        let Some(run) = &mut self.run else { return false };
-        if run.ended {
-            return false;
-        }
-        if let Some(events_max) = run.wants(seconds) {
-            run.asked = true;
-            let engine = if run.clock == Clock::Virtual {
-                self.explorer.as_mut()
-            } else {
-                self.crew.as_mut().map(|crew| &mut crew.lead)
-            };
-            if let Some(engine) = engine {
-                engine.ask(Ask::Poll { events_max });
-            }
-        }
-        if let Some(canvas) = self.stage_canvas.cast::<HtmlCanvasElement>() {
-            components::stage::draw(self, &canvas);
-        }
-        let due = now_ms - self.last_render_ms >= RENDER_MS;
-        if due {
-            self.last_render_ms = now_ms;
-        }
-        due
-    }
-
-    /// Whether a run goes on, so that its choices are fixed.
-    pub(crate) fn running(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| !run.ended)
-    }
-
-    fn apply_theme(&self) {
-        let name = match self.theme {
-            Theme::System => "system",
-            Theme::Light => "light",
-            Theme::Dark => "dark",
-        };
-        // Neither can fail in a way that a person would notice.
-        let _ = gloo::utils::document_element().set_attribute("data-theme", name);
-        let _ = <gloo::storage::LocalStorage as gloo::storage::Storage>::set("theme", name);
-    }
-}
-
-fn stored_theme() -> Theme {
-    let stored: Option<String> = <gloo::storage::LocalStorage as gloo::storage::Storage>::get("theme").ok();
-    match stored.as_deref() {
-        Some("light") => Theme::Light,
-        Some("dark") => Theme::Dark,
-        _ => Theme::System,
-    }
-}
-
-/// How many events a second virtual time shows at this dilation; an event is about 50 ns of modelled time.
-fn events_a_second(dilation: u64) -> f64 {
-    2e7 / dilation as f64
 }
 
 /// A trouble as a sentence: what happened, and what to do.

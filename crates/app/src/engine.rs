@@ -6,6 +6,13 @@ use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{Blob, ErrorEvent, MessageEvent, Worker, WorkerOptions, WorkerType};
 use yew::Callback;
 
+use crate::page;
+
+/// Every answer takes far less; a slow computer may need some of it to compile the module.
+const HANGS_AFTER_SECONDS: f64 = 15.0;
+/// What is said of an engine that hangs.
+pub(crate) const HANGS: &str = "it has not answered for 15 seconds";
+
 /// What a worker says.
 pub(crate) enum Said {
     /// Its module is up.
@@ -39,6 +46,9 @@ pub(crate) enum Role {
 pub(crate) struct Engine {
     worker: Worker,
     next_id: u32,
+    /// Questions without an answer, and for how many seconds of frames none has come.
+    unanswered: u32,
+    silent_seconds: f64,
     _on_message: Closure<dyn FnMut(MessageEvent)>,
     _on_error: Closure<dyn FnMut(ErrorEvent)>,
 }
@@ -49,7 +59,7 @@ impl Engine {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(&format!("worker.js?build={build}"), &options)
-            .map_err(|error| crate::page::text(&error))?;
+            .map_err(|error| page::text(&error))?;
         let on_message = {
             let said = said.clone();
             Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
@@ -85,12 +95,12 @@ impl Engine {
                 ("file", file),
             ]),
         };
-        worker
-            .post_message(&start)
-            .map_err(|error| crate::page::text(&error))?;
+        worker.post_message(&start).map_err(|error| page::text(&error))?;
         Ok(Self {
             worker,
             next_id: 0,
+            unanswered: 0,
+            silent_seconds: 0.0,
             _on_message: on_message,
             _on_error: on_error,
         })
@@ -111,8 +121,27 @@ impl Engine {
         )
     }
 
+    /// An answer has come.
+    pub(crate) fn answered(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.silent_seconds = 0.0;
+    }
+
+    /// Another frame has gone by; whether the engine owes an answer for so long that it must hang.
+    ///
+    /// Frames are counted, not the clock: a tab that sleeps is not an engine that hangs.
+    pub(crate) fn hangs(&mut self, frame_seconds: f64) -> bool {
+        self.silent_seconds += if self.unanswered > 0 {
+            frame_seconds.min(0.1)
+        } else {
+            0.0
+        };
+        self.silent_seconds > HANGS_AFTER_SECONDS
+    }
+
     fn send(&mut self, body: Ask, file: &JsValue) -> u32 {
         self.next_id += 1;
+        self.unanswered += 1;
         let request = Request {
             id: self.next_id,
             body,

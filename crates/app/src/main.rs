@@ -7,6 +7,7 @@ mod crew;
 mod engine;
 mod format;
 mod page;
+mod theme;
 
 fn main() {
     console_error_panic_hook::set_once();

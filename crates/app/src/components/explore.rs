@@ -4,7 +4,7 @@ use view::explore::{Finding, GroupRow, Overview, Severity, Slot, TableWindow};
 use web_sys::{HtmlCanvasElement, KeyboardEvent, MouseEvent};
 use yew::{Callback, Context, Html, classes, html};
 
-use super::{header, inode};
+use super::inode;
 use crate::{
     app::{App, GROUPS_A_PAGE, Image, Msg},
     canvas::{Pencil, SlotGrid},
@@ -16,7 +16,7 @@ const CELL: [f64; 2] = [10.0, 12.0];
 
 pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
     let Image::Open { overview, .. } = &app.image else {
-        return empty(app, context);
+        return empty(app);
     };
     html! {
         <div class="explore">
@@ -28,7 +28,7 @@ pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
 }
 
 /// Shown while nothing is open.
-pub(crate) fn empty(app: &App, context: &Context<App>) -> Html {
+pub(crate) fn empty(app: &App) -> Html {
     let text = match &app.image {
         Image::Loading(name) => format!("Opening {name} …"),
         _ => "Drop an ext4 image here, or choose one above. It is read in this tab and goes nowhere."
@@ -36,8 +36,7 @@ pub(crate) fn empty(app: &App, context: &Context<App>) -> Html {
     };
     let busy = matches!(app.image, Image::Loading(_));
     html! {
-        <div class="empty" aria-busy={busy.to_string()} ondrop={header::dropped(context)}
-            ondragover={Callback::from(|event: web_sys::DragEvent| event.prevent_default())}>
+        <div class="empty" aria-busy={busy.to_string()}>
             <p>{ text }</p>
         </div>
     }

@@ -5,8 +5,9 @@ use web_sys::{DragEvent, Event, HtmlInputElement, HtmlSelectElement};
 use yew::{Callback, Context, Html, html};
 
 use crate::{
-    app::{App, Image, Msg, SAMPLES, Tab, Theme},
+    app::{App, Image, Msg, SAMPLES, Tab},
     format,
+    theme::Theme,
 };
 
 pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
@@ -17,7 +18,7 @@ pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
     };
     html! {
         <>
-            <header ondragover={Callback::from(|event: DragEvent| event.prevent_default())} ondrop={dropped(context)}>
+            <header>
                 <h1 class="brand">{ "ext4" }<i>{ "lab" }</i></h1>
                 <nav aria-label="Views">{ tab(Tab::Lab, "Lab") }{ tab(Tab::Explore, "Explore") }</nav>
                 { chip(app) }
@@ -91,21 +92,15 @@ fn sample_select(app: &App, context: &Context<App>) -> Html {
 }
 
 fn theme_select(app: &App, context: &Context<App>) -> Html {
-    let themes = [
-        (Theme::System, "System colours"),
-        (Theme::Light, "Light"),
-        (Theme::Dark, "Dark"),
-    ];
-    let onchange = context.link().batch_callback(move |event: Event| {
+    let onchange = context.link().batch_callback(|event: Event| {
         let select: HtmlSelectElement = event.target()?.dyn_into().ok()?;
-        themes
-            .iter()
-            .find(|(_, name)| *name == select.value())
-            .map(|(theme, _)| Msg::Theme(*theme))
+        Theme::from_name(&select.value()).map(Msg::Theme)
     });
     html! {
         <select aria-label="Colours" {onchange}>
-            { for themes.iter().map(|(theme, name)| html! { <option value={*name} selected={*theme == app.theme}>{ *name }</option> }) }
+            { for Theme::ALL.iter().map(|theme| html! {
+                <option value={theme.name()} selected={*theme == app.theme}>{ theme.name() }</option>
+            }) }
         </select>
     }
 }

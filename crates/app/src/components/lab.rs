@@ -19,7 +19,7 @@ const DILATION_TRUE: u64 = 1_000;
 
 pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
     if !matches!(app.image, Image::Open { .. }) {
-        return explore::empty(app, context);
+        return explore::empty(app);
     }
     html! {
         <div class="lab">
