@@ -2,12 +2,13 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect, image, run, test } from "./lab.mjs";
 
-test("a sample is open and a scenario is ready within two seconds", async ({ page }) => {
+test("a sample is open and a scenario is ready soon after the page", async ({ page }) => {
   const begun = Date.now();
   await page.goto("/");
   await expect(page.getByText("everyday.img", { exact: true })).toBeVisible();
   await expect(page.getByRole("button", { name: "Run", exact: true })).toBeEnabled();
-  expect(Date.now() - begun).toBeLessThan(2_000 * 3);
+  // Two seconds are wanted; a busy host gets three times that.
+  expect(Date.now() - begun).toBeLessThan(3 * 2_000);
 });
 
 for (const [block, inode] of [[4096, 256], [4096, 512], [4096, 128], [1024, 128]]) {

@@ -65,12 +65,7 @@ impl ReadAt for BrowserFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
-        if offset
-            .checked_add(buffer.len() as u64)
-            .is_none_or(|end| end > self.size)
-        {
-            return Err(ReadError::past_end(offset, buffer));
-        }
+        ReadError::unless_inside(self.size, offset, buffer)?;
         let failed = ReadError::failed(offset, buffer);
         OPEN.with_borrow_mut(|open| {
             let chunks = open.as_mut().ok_or(failed)?;

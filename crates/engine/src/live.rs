@@ -113,15 +113,7 @@ impl LiveRun {
             dropped: 0,
             cpus: cpus.zip(&reports).map(cpu_status).collect(),
             locks: self.locks(&reports),
-            totals: Totals {
-                operations: sum(Kind::OperationEnd),
-                inode_writes: sum(Kind::InodeWritten),
-                lookups: sum(Kind::NeighbourLookup),
-                written_along: sum(Kind::NeighbourWritten),
-                skipped: sum(Kind::NeighbourSkipped),
-                abandoned: sum(Kind::NeighboursAbandoned),
-                reads: sum(Kind::InodeRead),
-            },
+            totals: Totals::of(sum),
         }
     }
 

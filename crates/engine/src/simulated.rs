@@ -127,15 +127,7 @@ impl SimulatedRun {
                 })
                 .collect(),
             locks: self.locks.clone(),
-            totals: Totals {
-                operations: sum(Kind::OperationEnd),
-                inode_writes: sum(Kind::InodeWritten),
-                lookups: sum(Kind::NeighbourLookup),
-                written_along: sum(Kind::NeighbourWritten),
-                skipped: sum(Kind::NeighbourSkipped),
-                abandoned: sum(Kind::NeighboursAbandoned),
-                reads: sum(Kind::InodeRead),
-            },
+            totals: Totals::of(sum),
         }
     }
 }

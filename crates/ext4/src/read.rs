@@ -35,6 +35,17 @@ impl ReadError {
         }
     }
 
+    /// Fails where the range of `buffer` from `offset` on is not wholly inside storage of `size` bytes.
+    ///
+    /// # Errors
+    /// That it reaches past the end.
+    pub fn unless_inside(size: u64, offset: u64, buffer: &[u8]) -> Result<(), Self> {
+        let inside = offset
+            .checked_add(buffer.len() as u64)
+            .is_some_and(|end| end <= size);
+        inside.then_some(()).ok_or(Self::past_end(offset, buffer))
+    }
+
     /// The range is not wholly inside.
     pub fn past_end(offset: u64, buffer: &[u8]) -> Self {
         Self {
@@ -141,12 +152,7 @@ impl ReadAt for NativeFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
         use std::os::unix::fs::FileExt;
-        if offset
-            .checked_add(buffer.len() as u64)
-            .is_none_or(|end| end > self.size)
-        {
-            return Err(ReadError::past_end(offset, buffer));
-        }
+        ReadError::unless_inside(self.size, offset, buffer)?;
         self.file
             .read_exact_at(buffer, offset)
             .map_err(|_| ReadError::failed(offset, buffer))

@@ -228,11 +228,6 @@ impl Lab {
         u16::try_from(at).ok()
     }
 
-    /// The blocks that the run has changed, as they are now.
-    pub fn blocks(&self) -> &(dyn Blocks + Send + Sync) {
-        &*self.blocks
-    }
-
     /// A table block in play, as it is now.
     pub fn block(&self, number: BlockNumber) -> Option<&Block> {
         self.blocks_by_number.get(&number).map(|block| &**block)

@@ -48,16 +48,21 @@ fn scenario(design: Design, cpus: u16, operations: u64) -> Scenario {
     }
 }
 
-/// Runs in virtual time to the end.
-fn run(lab: &Rc<Lab>) -> Vec<Event> {
-    let options = VirtualOptions {
-        seed: lab.scenario().seed,
-        cpus: lab.scenario().cpus,
-        lines: lab.lines(),
+/// A virtual machine for the lab's model.
+fn machine(lab: &Lab, cpus: u16) -> Rc<Virtual> {
+    let (seed, lines) = (lab.scenario().seed, lab.lines());
+    Virtual::new(VirtualOptions {
+        seed,
+        cpus,
+        lines,
         costs: CostTable::default(),
         trace: true,
-    };
-    let machine = Virtual::new(options);
+    })
+}
+
+/// Runs in virtual time to the end.
+fn run(lab: &Rc<Lab>) -> Vec<Event> {
+    let machine = machine(lab, lab.scenario().cpus);
     let mut tasks: Tasks = Vec::new();
     for cpu in 0..lab.scenario().cpus {
         let (task, lab) = (machine.task(CpuId(cpu)), lab.clone());
@@ -125,14 +130,7 @@ fn under_total_contention_each_design_gives_up_in_its_own_way() {
         (Design::StaticTrylock, 0, 1, 1),
     ] {
         let lab = Rc::new(prepare(&image, scenario(design, 2, 1)));
-        let options = VirtualOptions {
-            seed: 1,
-            cpus: 2,
-            lines: lab.lines(),
-            costs: CostTable::default(),
-            trace: true,
-        };
-        let machine = Virtual::new(options);
+        let machine = machine(&lab, 2);
         let (holder, writer) = (machine.task(CpuId(1)), machine.task(CpuId(0)));
         let (held, wrote) = (lab.clone(), lab.clone());
         let mut tasks: Tasks = vec![
@@ -182,13 +180,7 @@ fn uncontended_designs_write_the_same_bytes() {
         };
         let lab = Rc::new(prepare(&image, one));
         // One CPU alone: the reader's files have deferred times from before.
-        let machine = Virtual::new(VirtualOptions {
-            seed: 7,
-            cpus: 1,
-            lines: lab.lines(),
-            costs: CostTable::default(),
-            trace: true,
-        });
+        let machine = machine(&lab, 1);
         let (task, model) = (machine.task(CpuId(0)), lab.clone());
         let mut tasks: Tasks = vec![Some(Box::pin(async move { model.run(&task).await }))];
         assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
@@ -221,13 +213,7 @@ fn a_neighbour_that_is_dirty_new_or_freeing_is_left_untouched() {
         let neighbour = &lab.cache.inodes()[lab.read_files[0]];
         neighbour.state.preset(bits);
         let number = neighbour.number.get();
-        let machine = Virtual::new(VirtualOptions {
-            seed: 7,
-            cpus: 1,
-            lines: lab.lines(),
-            costs: CostTable::default(),
-            trace: true,
-        });
+        let machine = machine(&lab, 1);
         let (task, model) = (machine.task(CpuId(0)), lab.clone());
         let mut tasks: Tasks = vec![Some(Box::pin(async move {
             let file = &model.cache.inodes()[model.jobs[0]];
@@ -245,20 +231,37 @@ fn a_neighbour_that_is_dirty_new_or_freeing_is_left_untouched() {
 }
 
 #[test]
-fn a_neighbour_that_was_written_along_no_longer_has_deferred_times() {
-    let lab = Rc::new(prepare(&plain(), scenario(Design::Rcu, 8, 30)));
-    let before = lab.table_blocks()[0].clone();
-    let events = run(&lab);
-    assert!(count(&events, Kind::NeighbourWritten) > 10);
-    assert!(count(&events, Kind::InodeRead) > 0, "the last CPU reads");
-    let last = events
+fn a_neighbour_that_was_written_along_has_its_times_on_disk_and_no_longer_deferred() {
+    let lab = Rc::new(prepare(&plain(), scenario(Design::Rcu, 2, 1)));
+    let before: Vec<_> = lab
+        .read_files
         .iter()
-        .rev()
-        .find(|event| event.kind == Kind::NeighbourWritten)
-        .expect("there were some");
-    let number = InodeNumber::new(last.object).expect("not 0");
-    assert!(lab.cached(number).is_some());
-    assert_eq!(before.slots.len(), 16);
+        .map(|at| lab.cache.inodes()[*at].number)
+        .collect();
+    assert!(
+        before
+            .iter()
+            .all(|number| lab.cached(*number).is_some_and(CachedInode::times_deferred))
+    );
+    // The writer alone: nobody reads in between.
+    let machine = machine(&lab, 1);
+    let (task, model) = (machine.task(CpuId(0)), lab.clone());
+    let mut tasks: Tasks = vec![Some(Box::pin(async move { model.run(&task).await }))];
+    assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
+    assert_eq!(
+        machine.count(CpuId(0), Kind::NeighbourWritten) as usize,
+        before.len()
+    );
+    let block = &lab.table_blocks()[0];
+    let bytes = lab.block(block.block).expect("it is in play").to_vec();
+    for number in before {
+        assert!(!lab.cached(number).expect("it is cached").times_deferred());
+        let at = (number.get() - block.first_inode.get()) as usize * 256;
+        assert_eq!(
+            ext4::Inode::decode(&bytes[at..at + 256]).accessed.seconds,
+            1_700_000_000
+        );
+    }
 }
 
 #[test]

@@ -233,7 +233,7 @@ fn cpus(app: &App, context: &Context<App>) -> Html {
                             <th scope="row">{ number }</th>
                             <td><i class={classes!("phase", class)} aria-hidden="true"></i>{ word }</td>
                             <td class="doing">
-                                { if run.clock == Clock::FlatOut { String::new() } else { doing(stage, cpu) } }
+                                { if run.clock == Clock::FlatOut { String::new() } else { doing(stage, cpu, number, view.time_ns) } }
                                 if live_step { <button class="small" onclick={step}>{ format!("Step CPU {number}") }</button> }
                             </td>
                             <td class="number">{ format::count(now.map_or(0, |cpu| cpu.operations)) }</td>
@@ -261,18 +261,28 @@ fn phase(status: &Status, cpu: &CpuView, number: usize) -> (&'static str, &'stat
 }
 
 /// What a CPU does in words.
-fn doing(stage: &Stage, cpu: &CpuView) -> String {
+fn doing(stage: &Stage, cpu: &CpuView, number: usize, now_ns: u64) -> String {
     let lock = |number: u32| stage.lock_name(number).unwrap_or("a lock").to_owned();
     let errand = match (cpu.neighbour, cpu.inode) {
         (Some(neighbour), Some(inode)) => {
             format!("looks for inode {neighbour}, a neighbour of inode {inode}")
         }
         (None, Some(inode)) => format!("is at inode {inode}"),
+        _ if reads(stage, number) => "reads files".to_owned(),
         _ => "between operations".to_owned(),
     };
     match (cpu.waits_for, cpu.holds.last()) {
-        (Some(wanted), _) => format!("waits for the {}: {errand}", lock(wanted)),
+        (Some(wanted), _) => {
+            let waited = format::span(now_ns.saturating_sub(cpu.since_ns));
+            format!("has waited {waited} for the {}: {errand}", lock(wanted))
+        }
         (None, Some(held)) => format!("holds the {}: {errand}", lock(*held)),
         (None, None) => errand,
     }
+}
+
+/// Whether this CPU's job is the one that reads: no file is its own.
+fn reads(stage: &Stage, cpu: usize) -> bool {
+    let mut slots = stage.blocks.iter().flat_map(|block| &block.slots);
+    !slots.any(|slot| slot.job.is_some_and(|job| usize::from(job) == cpu))
 }

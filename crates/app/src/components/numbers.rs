@@ -139,8 +139,13 @@ fn recent(run: &Run) -> Html {
     html! {
         <details class="recent">
             <summary>{ "The last events in words" }</summary>
-            <ol reversed=true>
-                { for view.recent.iter().rev().take(24).map(|record| html! { <li>{ text(record.event) }</li> }) }
+            <ol>
+                { for view.recent.iter().rev().take(24).map(|record| html! {
+                    <li value={record.number.to_string()}>
+                        <i style={format!("background:var(--{})", record.event.kind.legend().token.name())} aria-hidden="true"></i>
+                        { text(record.event) }
+                    </li>
+                }) }
             </ol>
         </details>
     }

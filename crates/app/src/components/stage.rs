@@ -44,7 +44,7 @@ pub(crate) fn view(app: &App) -> Html {
             }
             <canvas ref={app.stage_canvas.clone()} class="stage" role="img" aria-label={label} />
             <ul class="legend" aria-label="Legend">
-                { for [("hold", "being written"), ("neigh", "looked for"), ("along", "written along"), ("time", "times deferred"),
+                { for [("hold", "being written"), ("neigh", "looked for"), ("along", "written along"), ("dirty", "written"), ("time", "times deferred"),
                        ("used", "in use"), ("free", "free"), ("uninit", "never initialised")]
                     .into_iter().map(|(token, name)| html! { <li><i style={format!("background:var(--{token})")}></i>{ name }</li> }) }
             </ul>

@@ -50,8 +50,6 @@ pub struct CpuView {
 pub struct LockView {
     /// Who holds it.
     pub holder: Option<u16>,
-    /// When the holder got it.
-    pub since_ns: u64,
     /// Who spins or sleeps for it, longest first.
     pub waiting: Vec<u16>,
     /// Times it was taken.
@@ -82,18 +80,12 @@ pub enum Mark {
 pub struct SlotView {
     /// The last thing that happened.
     pub mark: Mark,
-    /// Who did it.
-    pub cpu: u16,
-    /// When, in nanoseconds since the run began.
-    pub at_ns: u64,
     /// Whether its times are deferred now.
     pub deferred: bool,
     /// Times it was written by its own writer.
     pub written: u32,
     /// Times it was written along.
     pub along: u32,
-    /// Times it was looked for.
-    pub lookups: u32,
 }
 
 impl LiveView {
@@ -152,7 +144,6 @@ impl LiveView {
                 lock.contended += u64::from(lock.waiting.len() < before);
                 lock.acquired += 1;
                 lock.holder = Some(event.cpu);
-                lock.since_ns = event.time_ns;
             }
             Kind::LockReleased if lock.holder == Some(event.cpu) => lock.holder = None,
             Kind::TryFailed => lock.failed += 1,
@@ -176,7 +167,7 @@ impl LiveView {
         match event.kind {
             Kind::LockAcquired => cpu.holds.push(event.object),
             Kind::LockReleased => cpu.holds.retain(|lock| *lock != event.object),
-            Kind::OperationBegin | Kind::InodeRead => {
+            Kind::OperationBegin => {
                 cpu.inode = Some(event.object);
                 cpu.neighbour = None;
             }
@@ -208,16 +199,11 @@ impl LiveView {
         };
         let slot = self.slots.entry(event.object).or_insert(SlotView {
             mark,
-            cpu: event.cpu,
-            at_ns: event.time_ns,
             deferred: false,
             written: 0,
             along: 0,
-            lookups: 0,
         });
         slot.mark = mark;
-        slot.cpu = event.cpu;
-        slot.at_ns = event.time_ns;
         match mark {
             Mark::Written => {
                 slot.deferred = false;
@@ -227,9 +213,8 @@ impl LiveView {
                 slot.deferred = false;
                 slot.along += 1;
             }
-            Mark::LookedUp => slot.lookups += 1,
             Mark::Read => slot.deferred = true,
-            Mark::Skipped(_) => {}
+            Mark::LookedUp | Mark::Skipped(_) => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Totals and states right now, as the back end counts them; there also when no events are recorded.
 
 use serde::{Deserialize, Serialize};
+use trace::Kind;
 
 /// A run right now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,6 +96,19 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// The sums, given how often each kind of thing happened on all CPUs.
+    pub fn of(count: impl Fn(Kind) -> u64) -> Self {
+        Self {
+            operations: count(Kind::OperationEnd),
+            inode_writes: count(Kind::InodeWritten),
+            lookups: count(Kind::NeighbourLookup),
+            written_along: count(Kind::NeighbourWritten),
+            skipped: count(Kind::NeighbourSkipped),
+            abandoned: count(Kind::NeighboursAbandoned),
+            reads: count(Kind::InodeRead),
+        }
+    }
+
     /// Acquisitions of the hash lock per inode write; `None` before the first write.
     pub fn acquisitions_per_write(&self, hash_lock: &LockStatus) -> Option<f64> {
         (self.inode_writes > 0).then(|| hash_lock.acquired as f64 / self.inode_writes as f64)
