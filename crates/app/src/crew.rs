@@ -175,6 +175,7 @@ impl Run {
     /// Operations per second of modelled time (real time flat out), over all of the run.
     pub(crate) fn operations_a_second(&self) -> Option<f64> {
         let status = self.status.as_ref()?;
-        (status.elapsed_ns > 0).then(|| status.totals.operations as f64 / status.elapsed_ns as f64 * 1e9)
+        (status.totals.operations > 0)
+            .then(|| status.totals.operations as f64 / status.elapsed_ns as f64 * 1e9)
     }
 }

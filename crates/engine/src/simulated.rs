@@ -91,9 +91,9 @@ impl SimulatedRun {
             return;
         };
         match event.kind {
-            Kind::LockContended => lock.contended += 1,
             Kind::LockAcquired => {
                 lock.acquired += 1;
+                lock.contended += u64::from(event.argument > 0);
                 lock.waited_ns += event.argument;
                 self.waited_ns[usize::from(event.cpu)] += event.argument;
             }

@@ -290,6 +290,12 @@ impl<R: ReadAt> Filesystem<R> {
                 );
             }
         }
+        let per_group = self.geometry.inodes_per_group;
+        if descriptor.flags.has(GroupFlags::INODE_UNINIT) && descriptor.free_inodes != per_group {
+            let free = descriptor.free_inodes;
+            let text = format!("its inodes were never initialised, yet only {free} of {per_group} are free");
+            error("bg_free_inodes_count", text);
+        }
         for (field, count, most) in [
             (
                 "bg_free_inodes_count",

@@ -428,6 +428,30 @@ fn hostile_superblocks_are_refused_with_field_and_value() {
 }
 
 #[test]
+fn a_group_that_was_never_used_but_lacks_free_inodes_is_an_error_to_us_and_to_e2fsck() {
+    let options = [
+        "-t",
+        "ext4",
+        "-b",
+        "1024",
+        "-O",
+        "^metadata_csum,uninit_bg,^64bit",
+    ];
+    let image = Image::make("64M", &options);
+    let mut bad = fs::read(&image.path).expect("it can be read");
+    // Group 2 of 32-byte descriptors in block 2: the high byte of bg_free_inodes_count_lo.
+    let at = 2 * 1024 + 2 * 32 + 0x0f;
+    bad[at] = bad[at].wrapping_sub(1);
+    fs::write(&image.path, &bad).expect("it can be written");
+    let filesystem = Filesystem::open(bad).expect("the superblock is good").filesystem;
+    let (group, findings) = filesystem.group(GroupNumber(2)).expect("it is there");
+    assert!(group.flags.has(GroupFlags::INODE_UNINIT));
+    let fields: Vec<_> = findings.iter().filter_map(|finding| finding.field).collect();
+    assert_eq!(fields, ["bg_checksum", "bg_free_inodes_count"]);
+    assert!(run("e2fsck", &["-fn", image.path()]).contains("Group descriptor 2"));
+}
+
+#[test]
 fn flipped_bytes_are_findings_and_never_a_panic() {
     let image = Image::make("2M", &["-t", "ext4", "-b", "1024", "-N", "128"]);
     let good = fs::read(&image.path).expect("it can be read");

@@ -225,7 +225,7 @@ fn cpus(app: &App, context: &Context<App>) -> Html {
             </tr></thead>
             <tbody>
                 { for view.cpus.iter().enumerate().map(|(number, cpu)| {
-                    let (word, class) = phase(status, cpu, number);
+                    let (word, class) = phase(run, status, cpu, number);
                     let now = status.cpus.get(number);
                     let step = context.link().callback(move |_| Msg::Step(number as u16));
                     html! {
@@ -247,8 +247,14 @@ fn cpus(app: &App, context: &Context<App>) -> Html {
 }
 
 /// A CPU's state in a word, and the class of its sign.
-fn phase(status: &Status, cpu: &CpuView, number: usize) -> (&'static str, &'static str) {
-    let phase = status.cpus.get(number).map_or(cpu.phase, |now| now.phase);
+fn phase(run: &Run, status: &Status, cpu: &CpuView, number: usize) -> (&'static str, &'static str) {
+    let now = status.cpus.get(number).map_or(cpu.phase, |now| now.phase);
+    let phase = match now {
+        CpuPhase::Starting | CpuPhase::Paused | CpuPhase::Finished => now,
+        // Without events the counters are all there is; with them they say more.
+        _ if run.clock == Clock::FlatOut => now,
+        _ => cpu.phase,
+    };
     match phase {
         CpuPhase::Starting => ("starting", "is-idle"),
         CpuPhase::Paused => ("paused", "is-idle"),

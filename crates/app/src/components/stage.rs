@@ -113,6 +113,10 @@ fn lock(pencil: &Pencil, stage: &Stage, view: &LiveView, width: f64) {
             pencil.fill(if waiting.is_empty() { "hold" } else { "hold-busy" }, body);
             pencil.text("on-colour", FONT_BOLD, &format!("CPU {cpu}"), 10.0, 38.0);
         }
+        None if !waiting.is_empty() => {
+            pencil.outline("hold-busy", 1.0, body);
+            pencil.text("ink-2", FONT, "hand-over", 6.0, 38.0);
+        }
         None => {
             pencil.outline("line", 1.0, body);
             pencil.text("ink-3", FONT, "free", 22.0, 38.0);

@@ -16,6 +16,8 @@ pub(super) struct Counters {
 #[derive(Debug, Default)]
 struct LockCells {
     acquired: AtomicU64,
+    /// 1 while the CPU waits: the next acquisition is then one after waiting.
+    waiting: AtomicU64,
     contended: AtomicU64,
     failed: AtomicU64,
     waited_ns: AtomicU64,
@@ -81,9 +83,11 @@ impl Counters {
             return;
         };
         match kind {
-            Kind::LockContended => add(&lock.contended, 1),
+            Kind::LockContended => lock.waiting.store(1, Relaxed),
             Kind::LockAcquired => {
                 add(&lock.acquired, 1);
+                add(&lock.contended, lock.waiting.load(Relaxed));
+                lock.waiting.store(0, Relaxed);
                 add(&lock.waited_ns, argument);
             }
             Kind::LockReleased => add(&lock.held_ns, argument),
