@@ -288,7 +288,7 @@ pub(crate) fn draw(app: &App, canvas: &HtmlCanvasElement) {
     }
     let index = app.inode.saturating_sub(window.first_inode) as usize;
     if index < window.slots.len() {
-        pencil.outline("accent", 2.0, inset(grid.cell(index), -1.0));
+        pencil.outline("accent", 2.5, inset(grid.cell(index), 0.75));
     }
 }
 
