@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     BlockNumber, Finding, Geometry, GroupDescriptor, GroupFlags, GroupNumber, Incompat, Inode, InodeNumber,
-    ReadAt, ReadError, RoCompat, SUPERBLOCK_BYTES, Seed, Severity, Superblock,
+    ReadAt, ReadError, RoCompat, SUPERBLOCK_BYTES, Seed, Severity, Superblock, backup,
     checksum::crc32c,
     group::DescriptorCheck,
     inode, looks_like,
@@ -23,6 +23,7 @@ pub struct Filesystem<R> {
     image: R,
     superblock: Superblock,
     raw_superblock: Vec<u8>,
+    superblock_at: u64,
     geometry: Geometry,
     check: DescriptorCheck,
 }
@@ -106,6 +107,28 @@ impl fmt::Display for ReadFailure {
     }
 }
 
+/// The bytes of a superblock whose magic number and geometry make sense.
+fn read_superblock(image: &(impl ReadAt + ?Sized), offset: u64) -> Result<Vec<u8>, OpenError> {
+    let mut raw = vec![0; SUPERBLOCK_BYTES];
+    let not_ext4 = || OpenError::NotExt4 {
+        looks_like: looks_like(image),
+    };
+    match image.read_at(offset, &mut raw) {
+        Err(error) if error.past_end => return Err(not_ext4()),
+        Err(error) => return Err(OpenError::Read(error)),
+        Ok(()) => {}
+    }
+    let superblock = Superblock::decode(&raw);
+    if superblock.s_magic != MAGIC {
+        return Err(not_ext4());
+    }
+    if superblock.incompat().has(Incompat::JOURNAL_DEV) {
+        return Err(OpenError::JournalDevice);
+    }
+    Geometry::of(&superblock)?;
+    Ok(raw)
+}
+
 /// Where an inode lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeLocation {
@@ -120,36 +143,51 @@ pub struct InodeLocation {
 }
 
 impl<R: ReadAt> Filesystem<R> {
-    /// Opens an image.
+    /// Opens an image. Where its superblock is lost or makes no sense, a copy of it is searched for and used.
     ///
     /// # Errors
-    /// [`OpenError`] where there is no file system, or its superblock makes no sense.
+    /// [`OpenError`] where there is no file system, or its superblock makes no sense and there is no good copy.
     pub fn open(image: R) -> Result<Opened<R>, OpenError> {
-        let mut raw_superblock = vec![0; SUPERBLOCK_BYTES];
-        match image.read_at(SUPERBLOCK_AT, &mut raw_superblock) {
-            Err(error) if error.past_end => {
-                return Err(OpenError::NotExt4 {
-                    looks_like: looks_like(&image),
-                });
-            }
-            Err(error) => return Err(OpenError::Read(error)),
-            Ok(()) => {}
-        }
+        let why = match read_superblock(&image, SUPERBLOCK_AT) {
+            Ok(raw) => return Self::with_superblock(image, raw, SUPERBLOCK_AT),
+            Err(why @ (OpenError::JournalDevice | OpenError::Read(_))) => return Err(why),
+            Err(why) => why,
+        };
+        let Some(offset) = backup::search(&image) else {
+            return Err(why);
+        };
+        let raw = read_superblock(&image, offset)?;
+        let mut opened = Self::with_superblock(image, raw, offset)?;
+        let why = match why {
+            OpenError::NotExt4 { .. } => "there is none".to_owned(),
+            why => why.to_string(),
+        };
+        let copy = opened.filesystem.superblock.s_block_group_nr;
+        let text = format!("{why}; the copy in group {copy}, at byte {offset}, is used instead");
+        opened
+            .findings
+            .insert(0, Finding::error("superblock", SUPERBLOCK_AT, text));
+        Ok(opened)
+    }
+
+    /// Opens an image by the superblock at this offset in bytes.
+    ///
+    /// # Errors
+    /// [`OpenError`] where there is none, or it makes no sense.
+    pub fn open_at(image: R, offset: u64) -> Result<Opened<R>, OpenError> {
+        let raw = read_superblock(&image, offset)?;
+        Self::with_superblock(image, raw, offset)
+    }
+
+    fn with_superblock(image: R, raw_superblock: Vec<u8>, offset: u64) -> Result<Opened<R>, OpenError> {
         let superblock = Superblock::decode(&raw_superblock);
-        if superblock.s_magic != MAGIC {
-            return Err(OpenError::NotExt4 {
-                looks_like: looks_like(&image),
-            });
-        }
-        if superblock.incompat().has(Incompat::JOURNAL_DEV) {
-            return Err(OpenError::JournalDevice);
-        }
         let geometry = Geometry::of(&superblock)?;
         let check = DescriptorCheck::of(&superblock);
         let filesystem = Self {
             image,
             superblock,
             raw_superblock,
+            superblock_at: offset,
             geometry,
             check,
         };
@@ -160,7 +198,7 @@ impl<R: ReadAt> Filesystem<R> {
     fn superblock_findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut error = |field, severity, text: String| {
-            let finding = Finding::error("superblock", SUPERBLOCK_AT, text).in_field(field);
+            let finding = Finding::error("superblock", self.superblock_at, text).in_field(field);
             findings.push(finding.with_severity(severity));
         };
         if let Some(right) = self.superblock_checksum()
@@ -418,7 +456,7 @@ impl<R: ReadAt> Filesystem<R> {
         let offset = self.inode_offset(&self.locate(number)?);
         let mut findings = Vec::new();
         let mut error = |field, text: String| {
-            findings.push(Finding::error(format!("inode {number}"), offset, text).in_field(field));
+            findings.push(Finding::of_inode(number, offset, text).in_field(field));
         };
         let empty = bytes.iter().all(|byte| *byte == 0);
         if !empty && self.inode_checksum_right(number, &bytes) == Some(false) {
@@ -448,7 +486,20 @@ impl<R: ReadAt> Filesystem<R> {
         Ok((inode, findings))
     }
 
-    fn check_pointer(&self, block: BlockNumber) -> Result<(), ReadFailure> {
+    /// A finding about an inode itself.
+    pub(crate) fn inode_finding(&self, number: InodeNumber, text: String) -> Finding {
+        let offset = self
+            .locate(number)
+            .map_or(0, |location| self.inode_offset(&location));
+        Finding::of_inode(number, offset, text)
+    }
+
+    /// Where the superblock that is used lies, in bytes.
+    pub fn superblock_offset(&self) -> u64 {
+        self.superblock_at
+    }
+
+    pub(crate) fn check_pointer(&self, block: BlockNumber) -> Result<(), ReadFailure> {
         self.geometry
             .contains(block)
             .then_some(())

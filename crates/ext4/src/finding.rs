@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::InodeNumber;
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -24,6 +26,8 @@ pub struct Finding {
     pub field: Option<&'static str>,
     /// Where it lies, in bytes from the start of the image.
     pub offset: Option<u64>,
+    /// The inode that it is about, if it is about one.
+    pub inode: Option<InodeNumber>,
     /// One sentence that says what is wrong, with the value.
     pub text: String,
 }
@@ -36,7 +40,16 @@ impl Finding {
             structure: structure.into(),
             field: None,
             offset: Some(offset),
+            inode: None,
             text: text.into(),
+        }
+    }
+
+    /// An error in an inode, or in what hangs on it at this offset.
+    pub fn of_inode(inode: InodeNumber, offset: u64, text: impl Into<String>) -> Self {
+        Self {
+            inode: Some(inode),
+            ..Self::error(format!("inode {inode}"), offset, text)
         }
     }
 

@@ -225,7 +225,8 @@ impl Geometry {
         )
     }
 
-    fn has_superblock(&self, group: GroupNumber) -> bool {
+    /// Whether a group begins with a superblock by the rule of powers of 3, 5 and 7.
+    pub(crate) fn has_superblock(&self, group: GroupNumber) -> bool {
         let power_of = |base: u32| {
             let mut power = base;
             while power < group.0 {

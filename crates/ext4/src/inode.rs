@@ -1,6 +1,10 @@
 //! Inodes.
 
-use crate::{InodeNumber, Seed, Timestamp, record::record};
+use crate::{
+    InodeNumber, Seed, Timestamp,
+    map::EXTENT_MAGIC,
+    record::{Stored, record},
+};
 
 record! {
     /// An inode as it lies on disk, as `struct ext4_inode` has it; a 128-byte one ends before `i_extra_isize`.
@@ -99,8 +103,22 @@ impl FileType {
 pub struct InodeFlags(pub u32);
 
 impl InodeFlags {
+    /// Its names are encrypted, or its content.
+    pub const ENCRYPTED: Self = Self(0x800);
+    /// A directory with an index of hashes.
+    pub const INDEX: Self = Self(0x1000);
+    /// Space is counted in file system blocks.
+    pub const HUGE_FILE: Self = Self(0x4_0000);
     /// Mapped by extents.
     pub const EXTENTS: Self = Self(0x8_0000);
+    /// Protected by fs-verity: its tree of hashes lies past the end of the file.
+    pub const VERITY: Self = Self(0x10_0000);
+    /// Holds the value of an extended attribute.
+    pub const EA_INODE: Self = Self(0x20_0000);
+    /// Its data lie in the inode.
+    pub const INLINE_DATA: Self = Self(0x1000_0000);
+    /// A directory whose names ignore case.
+    pub const CASEFOLD: Self = Self(0x4000_0000);
     const NAMES: [(u32, &'static str); 25] = [
         (0x1, "secure deletion"),
         (0x2, "undeletable"),
@@ -175,6 +193,31 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// Whether it is a symbolic link whose target lies in `i_block`, as e2fsprogs tells it: it is short enough.
+    ///
+    /// One that has an extent tree there nonetheless is read by it.
+    pub fn has_fast_target(&self) -> bool {
+        let mapped = self.flags.has(InodeFlags::EXTENTS) && u16::get(&self.raw.i_block, 0) == EXTENT_MAGIC;
+        self.file_type == Some(FileType::Symlink)
+            && self.size < self.raw.i_block.len() as u64
+            && !self.flags.has(InodeFlags::INLINE_DATA)
+            && !mapped
+    }
+
+    /// Major and minor number of a device.
+    pub fn device(&self) -> Option<(u32, u32)> {
+        if !matches!(self.file_type, Some(FileType::Character | FileType::Block)) {
+            return None;
+        }
+        let old = u32::get(&self.raw.i_block, 0);
+        let new = u32::get(&self.raw.i_block, 4);
+        Some(match old {
+            // The new coding keeps the low byte of the minor number apart from the rest.
+            0 => ((new & 0xf_ff00) >> 8, (new & 0xff) | (new >> 12 & 0xf_ff00)),
+            _ => (old >> 8 & 0xff, old & 0xff),
+        })
+    }
+
     /// The inode in these bytes, 128 or more.
     pub fn decode(bytes: &[u8]) -> Self {
         let mut raw = RawInode::decode(bytes);

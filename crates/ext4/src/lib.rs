@@ -17,41 +17,66 @@
     )
 )]
 
+mod backup;
 mod block;
 mod checksum;
 mod claim;
+mod directory;
 mod features;
+mod file;
 mod filesystem;
 mod finding;
 mod geometry;
 mod group;
+mod hash;
+mod htree;
 mod inode;
+mod journal;
 mod looks_like;
+mod map;
+mod mmp;
 mod number;
+mod orphans;
 mod overlay;
 mod read;
 mod record;
+mod scan;
 mod slot;
 mod superblock;
 mod time;
+mod xattr;
 
+pub use backup::Backup;
 pub use block::{Block, Blocks, HandleId};
 pub use checksum::{Seed, crc32c};
 pub use claim::{ClaimError, claim_inode};
+pub use directory::{DirectoryBlock, Entry, PathError};
 pub use features::{Compat, FeatureName, Incompat, RoCompat, feature_names};
+pub use file::File;
 pub use filesystem::{Filesystem, InodeLocation, OpenError, Opened, ReadFailure};
 pub use finding::{Finding, Severity};
 pub use geometry::Geometry;
 pub use group::{GROUP_FIELDS, GroupDescriptor, GroupFlags, RawGroup};
+pub use hash::{Chars, HashVersion};
+pub use htree::{DirectoryIndex, IndexNode, child_of};
 pub use inode::{FileType, INODE_FIELDS, Inode, InodeFlags, RawInode, seal_inode};
+pub use journal::{
+    FastCommitTag, Journal, JournalError, JournalFeatures, JournalSuperblock, JournalTag, Replayed,
+    Transaction, external_journal,
+};
 pub use looks_like::looks_like;
+pub use map::{MapItem, MapNode, Mapping, Run, Walk};
+pub use mmp::{MMP_FIELDS, MultiMount};
 pub use number::{BlockNumber, GroupNumber, InodeNumber};
+pub use orphans::{Orphan, OrphanFate, OrphanPlace};
 pub use overlay::Overlay;
 pub use read::{ReadAt, ReadError};
 pub use record::{Field, FieldKind, FieldValue};
+pub use scan::{Scan, ScanCounts, ScanPhase, ScanProgress, ScanReport};
 pub use slot::SlotState;
 pub use superblock::{Label, SUPERBLOCK_BYTES, SUPERBLOCK_FIELDS, Superblock};
 pub use time::Timestamp;
+pub use xattr::{AclEntry, Attribute, AttributePlace};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use read::NativeFile;
