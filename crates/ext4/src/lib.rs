@@ -21,6 +21,7 @@ mod backup;
 mod block;
 mod checksum;
 mod claim;
+pub mod container;
 mod directory;
 mod features;
 mod file;

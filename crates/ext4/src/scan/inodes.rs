@@ -500,7 +500,7 @@ fn symlink<R: ReadAt>(
     let fast = inode.has_fast_target();
     let mut error = |text: &str| {
         scan.report
-            .push(filesystem.inode_finding(number, text.to_owned()))
+            .push(filesystem.inode_finding(number, text.to_owned()));
     };
     if inode.size == 0 {
         return error("it is a symbolic link without a target");
