@@ -175,6 +175,14 @@ impl Geometry {
         BlockNumber(before.saturating_add(u64::from(self.first_data_block)))
     }
 
+    /// The group that a block belongs to; `None` before the first and past the last.
+    pub fn group_of(&self, block: BlockNumber) -> Option<GroupNumber> {
+        let within = block.0.checked_sub(self.first_data_block.into())?;
+        let (group, _) = divide_wide(within, self.blocks_per_group);
+        let group = u32::try_from(group).ok().filter(|group| *group < self.groups)?;
+        self.contains(block).then_some(GroupNumber(group))
+    }
+
     /// The group that an inode belongs to, and its place in it; `None` past the last inode.
     pub fn place_of(&self, inode: InodeNumber) -> Option<(GroupNumber, u32)> {
         (inode.get() <= self.inodes).then(|| {

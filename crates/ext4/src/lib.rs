@@ -31,6 +31,7 @@ mod geometry;
 mod group;
 mod hash;
 mod htree;
+mod index;
 mod inode;
 mod journal;
 mod looks_like;
@@ -60,6 +61,7 @@ pub use geometry::Geometry;
 pub use group::{GROUP_FIELDS, GroupDescriptor, GroupFlags, RawGroup};
 pub use hash::{Chars, HashVersion};
 pub use htree::{DirectoryIndex, IndexNode, child_of};
+pub use index::{Index, Owner};
 pub use inode::{FileType, INODE_FIELDS, Inode, InodeFlags, RawInode, seal_inode};
 pub use journal::{
     FastCommitTag, Journal, JournalError, JournalFeatures, JournalSuperblock, JournalTag, Replayed,

@@ -94,7 +94,7 @@ fn readable_groups<R: ReadAt>(filesystem: &Filesystem<R>) -> u32 {
 fn claim_superblocks<R: ReadAt>(scan: &mut Scan, filesystem: &Filesystem<R>, group: GroupNumber) {
     let geometry = filesystem.geometry();
     let most = u64::from(geometry.blocks_in(group));
-    for (start, blocks) in filesystem.superblock_blocks(group) {
+    for (_, start, blocks) in filesystem.leading_blocks(group) {
         // These may meet each other only if blocks are shared by clusters.
         scan.claims.claim(start, blocks.min(most));
     }
@@ -130,42 +130,6 @@ fn claim_tables<R: ReadAt>(
 }
 
 impl<R: ReadAt> Filesystem<R> {
-    /// The blocks at the beginning of a group that hold superblock, descriptors, and room for more of these.
-    pub fn superblock_blocks(&self, group: GroupNumber) -> Vec<(BlockNumber, u64)> {
-        let geometry = self.geometry();
-        let superblock = self.superblock();
-        let first = geometry.first_block_of(group);
-        let mut parts = Vec::new();
-        let mut at = first.0;
-        // With clusters of 1 KiB blocks the boot block belongs to group 0.
-        if group.0 == 0 && geometry.block_bytes == 1024 && geometry.first_data_block == 0 {
-            parts.push((first, 1));
-            at = at.saturating_add(1);
-        }
-        let has = self.has_backup(group);
-        if has {
-            parts.push((BlockNumber(at), 1));
-            at = at.saturating_add(1);
-        }
-        let per_block = divide(geometry.block_bytes, geometry.descriptor_bytes).0;
-        let table = u64::from(geometry.groups.div_ceil(per_block.max(1)));
-        let meta = superblock.incompat().has(Incompat::META_BG);
-        let (in_table, place) = divide(group.0, per_block);
-        let first_meta = superblock.s_first_meta_bg;
-        if !meta || in_table < first_meta {
-            let blocks = match meta {
-                true => u64::from(first_meta),
-                false => table.saturating_add(superblock.s_reserved_gdt_blocks.into()),
-            };
-            if has {
-                parts.push((BlockNumber(at), blocks));
-            }
-        } else if place <= 1 || place == per_block.saturating_sub(1) {
-            parts.push((BlockNumber(at), 1));
-        }
-        parts
-    }
-
     /// What is odd about the features and the numbers of the superblock.
     fn feature_findings(&self) -> Vec<Finding> {
         let superblock = self.superblock();
