@@ -1,25 +1,36 @@
 //! What the answering worker has open, and its answers.
 
-use ext4::{Filesystem, GroupNumber, InodeNumber, OpenError, Opened, ReadFailure};
+use std::sync::Arc;
+
+use ext4::{
+    BlockNumber, Filesystem, GroupNumber, InodeNumber, OpenError, Opened, ReadFailure, Replayed,
+    container::{Image, Peeled, peel},
+};
+use js_sys::Date;
 use kernel::{Lab, Scenario};
 use machine::{
     CpuId,
     threads::{Dilation, Run},
 };
-use protocol::{Answer, Ask, Clock, GROUPS_MAX, TABLE_BLOCKS_MAX, Trouble};
-use view::{explore, live::Stage};
+use protocol::{
+    Answer, Ask, CONTENT_MAX, Choice, Clock, GROUPS_MAX, ImageState, SHARES_MAX, TABLE_BLOCKS_MAX, Trouble,
+};
+use view::{
+    explore::{self, Reader},
+    live::Stage,
+};
 use web_sys::Blob;
 
-use crate::{
-    file::{self, BrowserFile},
-    live::LiveRun,
-    simulated::SimulatedRun,
-};
+use crate::{file, live::LiveRun, simulated::SimulatedRun};
 
-/// The open image and the run over it.
+/// Milliseconds of reading through the disk before other questions have their turn.
+const READING_MS: f64 = 25.0;
+
+/// The open image, what is known of it, and the run over it.
 #[derive(Default)]
 pub(crate) struct Session {
-    filesystem: Option<Filesystem<BrowserFile>>,
+    filesystem: Option<Filesystem<Image>>,
+    reader: Reader,
     run: Option<AnyRun>,
 }
 
@@ -44,6 +55,50 @@ impl From<ReadFailure> for Failed {
 
 struct Failed(Trouble);
 
+fn inode(number: u32) -> Result<InodeNumber, Failed> {
+    InodeNumber::new(number).ok_or(Failed(Trouble::OutOfRange))
+}
+
+/// The same image as it would be after its journal has been replayed.
+fn replayed(filesystem: &Filesystem<Image>) -> Result<Opened<Image>, Failed> {
+    let unusable = |why: String| Failed(Trouble::Unusable { why });
+    let journal = filesystem.journal().map_err(|why| unusable(why.to_string()))?;
+    let image: Image = Arc::new(Replayed::new(filesystem.image().clone(), &journal));
+    Filesystem::open(image).map_err(|why| unusable(why.to_string()))
+}
+
+/// Why there is nothing to open, with what there is instead.
+fn cannot_open(error: &OpenError, peeled: &Peeled) -> Failed {
+    let inside = match peeled.layers.as_slice() {
+        [] => String::new(),
+        layers => format!(" (inside {})", layers.join(", with ")),
+    };
+    Failed(match error {
+        OpenError::NotExt4 { .. } if !peeled.partitions.is_empty() => {
+            let list: Vec<String> = peeled
+                .partitions
+                .iter()
+                .map(|partition| format!("{} ({})", partition.number, partition.kind))
+                .collect();
+            Trouble::NotExt4 {
+                looks_like: format!(
+                    "a disk without an ext file system on its partitions {}",
+                    list.join(", ")
+                ),
+            }
+        }
+        OpenError::NotExt4 { looks_like } => Trouble::NotExt4 {
+            looks_like: format!("{looks_like}{inside}"),
+        },
+        OpenError::Read(error) => Trouble::Unreadable {
+            why: error.to_string(),
+        },
+        OpenError::JournalDevice | OpenError::Unusable { .. } => Trouble::Unusable {
+            why: error.to_string(),
+        },
+    })
+}
+
 impl Session {
     pub(crate) fn answer(&mut self, ask: Ask, file: Option<Blob>) -> Answer {
         self.try_answer(ask, file)
@@ -52,7 +107,7 @@ impl Session {
 
     fn try_answer(&mut self, ask: Ask, file: Option<Blob>) -> Result<Answer, Failed> {
         match ask {
-            Ask::Open { name } => self.open(&name, file),
+            Ask::Open { name, choice } => self.open(&name, choice, file),
             Ask::Groups { first, count } => {
                 let filesystem = self.filesystem()?;
                 let end = first
@@ -70,13 +125,50 @@ impl Session {
                     count,
                 )?))
             }
-            Ask::Inode { number } => {
-                let number = InodeNumber::new(number).ok_or(Failed(Trouble::OutOfRange))?;
-                Ok(Answer::Inode(Box::new(explore::inode_card(
-                    self.filesystem()?,
-                    number,
-                )?)))
+            Ask::Inode { number } => Ok(Answer::Inode(Box::new(explore::inode_card(
+                self.filesystem()?,
+                inode(number)?,
+            )?))),
+            Ask::Details { number } => {
+                let details =
+                    explore::inode_details(self.filesystem()?, self.reader.index(), inode(number)?)?;
+                Ok(Answer::Details(Box::new(details)))
             }
+            Ask::Directory { number, first } => Ok(Answer::Directory(explore::directory_page(
+                self.filesystem()?,
+                inode(number)?,
+                first,
+            )?)),
+            Ask::Content { number, offset } => Ok(Answer::Content(explore::content(
+                self.filesystem()?,
+                inode(number)?,
+                offset,
+            )?)),
+            Ask::Whole { number } => {
+                let bytes = explore::whole(self.filesystem()?, inode(number)?, CONTENT_MAX)
+                    .map_err(|why| Failed(Trouble::Unreadable { why }))?;
+                Ok(Answer::Whole { number, bytes })
+            }
+            Ask::Block { number } => {
+                let number = BlockNumber(number);
+                let card = explore::block_card(self.filesystem()?, self.reader.index(), number)?;
+                Ok(Answer::Block(Box::new(card)))
+            }
+            Ask::BlockMap { group } => Ok(Answer::BlockMap(explore::block_map(
+                self.filesystem()?,
+                self.reader.index(),
+                GroupNumber(group),
+            )?)),
+            Ask::Shares { first, count } => {
+                let shares = explore::shares(self.filesystem()?, first, count.min(SHARES_MAX));
+                Ok(Answer::Shares(first, shares))
+            }
+            Ask::Journal => Ok(Answer::Journal(Box::new(explore::journal_card(
+                self.filesystem()?,
+            )))),
+            Ask::Orphans => Ok(Answer::Orphans(explore::orphans_card(self.filesystem()?))),
+            Ask::ReadOn => self.read_on(),
+            Ask::Find { query } => Ok(Answer::Found(explore::find(self.filesystem()?, &query))),
             Ask::Prepare {
                 scenario,
                 clock,
@@ -94,7 +186,7 @@ impl Session {
         }
     }
 
-    fn filesystem(&self) -> Result<&Filesystem<BrowserFile>, Failed> {
+    fn filesystem(&self) -> Result<&Filesystem<Image>, Failed> {
         self.filesystem.as_ref().ok_or(Failed(Trouble::NothingThere))
     }
 
@@ -102,7 +194,7 @@ impl Session {
         self.run.as_mut().ok_or(Failed(Trouble::NothingThere))
     }
 
-    fn open(&mut self, name: &str, file: Option<Blob>) -> Result<Answer, Failed> {
+    fn open(&mut self, name: &str, choice: Choice, file: Option<Blob>) -> Result<Answer, Failed> {
         (self.filesystem, self.run) = (None, None);
         let unreadable = || {
             Failed(Trouble::Unreadable {
@@ -110,22 +202,30 @@ impl Session {
             })
         };
         let file = file.and_then(file::set).ok_or_else(unreadable)?;
-        let Opened { filesystem, findings } = Filesystem::open(file).map_err(|error| {
-            Failed(match error {
-                OpenError::NotExt4 { looks_like } => Trouble::NotExt4 {
-                    looks_like: looks_like.to_owned(),
-                },
-                OpenError::Read(error) => Trouble::Unreadable {
-                    why: error.to_string(),
-                },
-                OpenError::JournalDevice | OpenError::Unusable { .. } => Trouble::Unusable {
-                    why: error.to_string(),
-                },
-            })
-        })?;
-        let overview = explore::overview(&filesystem, findings, name);
+        let peeled =
+            peel(Arc::new(file)).map_err(|why| Failed(Trouble::Unusable { why: why.to_string() }))?;
+        let image = peeled
+            .choose(choice.partition)
+            .map_err(|why| Failed(Trouble::Unusable { why: why.to_string() }))?;
+        let Opened { filesystem, findings } =
+            Filesystem::open(image).map_err(|error| cannot_open(&error, &peeled))?;
+        let Opened { filesystem, findings } = match choice.state {
+            ImageState::OnDisk => Opened { filesystem, findings },
+            ImageState::Replayed => replayed(&filesystem)?,
+        };
+        let mut overview = explore::overview(&filesystem, findings.clone(), name);
+        explore::wrap(&mut overview, &peeled, choice.partition);
+        overview.replayed = choice.state == ImageState::Replayed;
+        self.reader = Reader::new(findings);
         self.filesystem = Some(filesystem);
         Ok(Answer::Opened(Box::new(overview)))
+    }
+
+    fn read_on(&mut self) -> Result<Answer, Failed> {
+        let filesystem = self.filesystem.as_ref().ok_or(Failed(Trouble::NothingThere))?;
+        let begun = Date::now();
+        let state = self.reader.go_on(filesystem, || Date::now() - begun < READING_MS);
+        Ok(Answer::Reading(Box::new(state)))
     }
 
     fn prepare(&mut self, scenario: Scenario, clock: Clock, started_at: i64) -> Result<Answer, Failed> {

@@ -11,6 +11,8 @@ use crate::{
 const KEPT_MAX: usize = 8 << 20;
 /// How long a path may be, in directories: a circle of parents ends here.
 const DEPTH_MAX: usize = 4096;
+/// Groups that keep their metadata together, at most.
+const FLEX_MAX: u32 = 4096;
 /// Blocks of an inode table in one step.
 const STEP_BLOCKS: u32 = 64;
 
@@ -234,6 +236,33 @@ impl Index {
         }
     }
 
+    /// Whether an inode is a directory that was met.
+    pub fn is_directory(&self, inode: InodeNumber) -> bool {
+        self.directories.binary_search(&inode).is_ok()
+    }
+
+    /// What of inodes lies in the blocks from `first` to `end`: where it begins, how many blocks, whose.
+    pub fn owned_in(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u32, Owner)> {
+        // One that begins before may reach in; 2^15 blocks is the longest run of an extent tree.
+        let from = self
+            .owned
+            .partition_point(|owned| owned.start.saturating_add(1 << 16) < first);
+        let known = if self.whole { self.owned.get(from..) } else { None };
+        known
+            .unwrap_or_default()
+            .iter()
+            .take_while(move |owned| owned.start < end)
+            .filter_map(|owned| {
+                let inode = InodeNumber::new(owned.inode)?;
+                let owner = match owned.what {
+                    What::Data(logical) => Owner::Data(inode, logical),
+                    What::Map => Owner::Map(inode),
+                    What::Attributes => Owner::Attributes(inode),
+                };
+                Some((owned.start, owned.blocks, owner))
+            })
+    }
+
     /// A path that leads to an inode; `None` where there is none, or it is not known yet.
     pub fn path<R: ReadAt>(&self, filesystem: &Filesystem<R>, inode: InodeNumber) -> Option<Vec<u8>> {
         if inode == InodeNumber::ROOT {
@@ -297,44 +326,56 @@ impl<R: ReadAt> Filesystem<R> {
             // The boot block.
             return Owner::Used;
         };
-        let leading = self.leading_blocks(home).into_iter();
-        let within =
-            |start: BlockNumber, blocks| block.0.checked_sub(start.0).is_some_and(|within| within < blocks);
-        if let Some((owner, ..)) = leading
-            .into_iter()
-            .find(|(_, start, blocks)| within(*start, *blocks))
-        {
+        let near = self.metadata_near(home).into_iter();
+        let found = near
+            .filter_map(|(start, blocks, owner)| {
+                let within = block.0.checked_sub(start.0).filter(|within| *within < blocks)?;
+                Some(match owner {
+                    Owner::InodeTable(group, _) => Owner::InodeTable(group, u32::try_from(within).ok()?),
+                    other => other,
+                })
+            })
+            .next();
+        if let Some(owner) = found {
             return owner;
-        }
-        // Bitmaps and tables of a flexible group lie together in its first groups.
-        let flex = 1u32
-            .checked_shl(self.superblock().s_log_groups_per_flex.into())
-            .filter(|_| self.superblock().incompat().has(Incompat::FLEX_BG))
-            .unwrap_or(1)
-            .clamp(1, 4096);
-        let (flex_group, _) = divide(home.0, flex);
-        let first = flex_group.saturating_mul(flex);
-        for group in (first..first.saturating_add(flex).min(geometry.groups)).map(GroupNumber) {
-            let Ok((descriptor, _)) = self.group(group) else {
-                break;
-            };
-            if descriptor.block_bitmap == block {
-                return Owner::BlockBitmap(group);
-            }
-            if descriptor.inode_bitmap == block {
-                return Owner::InodeBitmap(group);
-            }
-            let within = block.0.checked_sub(descriptor.inode_table.0);
-            let within = within.filter(|within| *within < u64::from(geometry.table_blocks_per_group()));
-            if let Some(within) = within.and_then(|within| u32::try_from(within).ok()) {
-                return Owner::InodeTable(group, within);
-            }
         }
         match self.block_marked(home, block) {
             Some(true) => Owner::Used,
             Some(false) => Owner::Free,
             None => Owner::Unknown,
         }
+    }
+
+    /// The metadata that may lie in a group: what it begins with, and bitmaps and tables of all groups that keep
+    /// theirs together with it.
+    pub fn metadata_near(&self, home: GroupNumber) -> Vec<(BlockNumber, u64, Owner)> {
+        let geometry = self.geometry();
+        let leading = self.leading_blocks(home).into_iter();
+        let mut parts: Vec<_> = leading
+            .map(|(owner, start, blocks)| (start, blocks, owner))
+            .collect();
+        let flex = 1u32
+            .checked_shl(self.superblock().s_log_groups_per_flex.into())
+            .filter(|_| self.superblock().incompat().has(Incompat::FLEX_BG))
+            .unwrap_or(1)
+            .clamp(1, FLEX_MAX);
+        let (flex_group, _) = divide(home.0, flex);
+        let first = flex_group.saturating_mul(flex);
+        for group in (first..first.saturating_add(flex).min(geometry.groups)).map(GroupNumber) {
+            let Ok((descriptor, _)) = self.group(group) else {
+                break;
+            };
+            parts.extend([
+                (descriptor.block_bitmap, 1, Owner::BlockBitmap(group)),
+                (descriptor.inode_bitmap, 1, Owner::InodeBitmap(group)),
+                (
+                    descriptor.inode_table,
+                    geometry.table_blocks_per_group().into(),
+                    Owner::InodeTable(group, 0),
+                ),
+            ]);
+        }
+        parts
     }
 
     /// What lies at the beginning of a group: superblock, descriptors, and room for more of these.

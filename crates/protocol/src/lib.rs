@@ -8,7 +8,10 @@
 use kernel::Scenario;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use view::{
-    explore::{GroupRow, InodeCard, Overview, TableWindow},
+    explore::{
+        BlockCard, BlockMap, Content, DirectoryPage, GroupRow, InodeCard, InodeDetails, JournalCard, Link,
+        OrphansCard, Overview, ReadingState, TableWindow,
+    },
     live::{Stage, Status},
 };
 
@@ -28,6 +31,8 @@ pub enum Ask {
     Open {
         /// The file's name, for messages.
         name: String,
+        /// Which part of it, and how.
+        choice: Choice,
     },
     /// Rows of the group list.
     Groups {
@@ -49,6 +54,58 @@ pub enum Ask {
     Inode {
         /// Its number.
         number: u32,
+    },
+    /// What hangs on one inode: path, map, attributes.
+    Details {
+        /// Its number.
+        number: u32,
+    },
+    /// A part of a directory.
+    Directory {
+        /// Its inode.
+        number: u32,
+        /// The first entry wanted.
+        first: u32,
+    },
+    /// A part of a file's content, at most 64 KiB.
+    Content {
+        /// Its inode.
+        number: u32,
+        /// Where the part begins.
+        offset: u64,
+    },
+    /// A file's content as a whole, for the browser to keep or to show; at most [`CONTENT_MAX`] bytes.
+    Whole {
+        /// Its inode.
+        number: u32,
+    },
+    /// One block.
+    Block {
+        /// Its number.
+        number: u64,
+    },
+    /// What each block of a group is for.
+    BlockMap {
+        /// The group.
+        group: u32,
+    },
+    /// How full groups are.
+    Shares {
+        /// The first group.
+        first: u32,
+        /// How many, at most [`SHARES_MAX`].
+        count: u32,
+    },
+    /// The journal.
+    Journal,
+    /// The orphans.
+    Orphans,
+    /// Go on reading through the whole disk, for some milliseconds.
+    ReadOn,
+    /// Where a path or a number leads.
+    Find {
+        /// What a person typed.
+        query: String,
     },
     /// Set up a run over the open image.
     Prepare {
@@ -82,6 +139,25 @@ pub enum Ask {
     Stop,
 }
 
+/// Which part of a file is opened, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The partition of a disk; none for the first with ext2, ext3 or ext4, or where there are none.
+    pub partition: Option<u32>,
+    /// As the journal left it, or as it would be after a replay.
+    pub state: ImageState,
+}
+
+/// How an image with changes in its journal is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImageState {
+    /// As it lies on the disk.
+    #[default]
+    OnDisk,
+    /// As it would be after replaying the journal. Nothing is written.
+    Replayed,
+}
+
 /// In which time a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Clock {
@@ -98,6 +174,10 @@ pub enum Clock {
 
 /// The most groups in one reply.
 pub const GROUPS_MAX: u32 = 4096;
+/// The most groups whose fullness is in one reply.
+pub const SHARES_MAX: u32 = 65_536;
+/// The most bytes of a file in one reply.
+pub const CONTENT_MAX: u64 = 64 << 20;
 /// The most table blocks in one reply.
 pub const TABLE_BLOCKS_MAX: u32 = 4096;
 
@@ -121,6 +201,33 @@ pub enum Answer {
     Table(TableWindow),
     /// To `Inode`.
     Inode(Box<InodeCard>),
+    /// To `Details`.
+    Details(Box<InodeDetails>),
+    /// To `Directory`.
+    Directory(DirectoryPage),
+    /// To `Content`.
+    Content(Content),
+    /// To `Whole`.
+    Whole {
+        /// The inode.
+        number: u32,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// To `Block`.
+    Block(Box<BlockCard>),
+    /// To `BlockMap`.
+    BlockMap(BlockMap),
+    /// To `Shares`: the first group, and 0 for empty to 255 for full for each.
+    Shares(u32, Vec<u8>),
+    /// To `Journal`.
+    Journal(Box<JournalCard>),
+    /// To `Orphans`.
+    Orphans(OrphansCard),
+    /// To `ReadOn`.
+    Reading(Box<ReadingState>),
+    /// To `Find`: where it leads, or a sentence that says that it leads nowhere.
+    Found(Result<Link, String>),
     /// To `Prepare`: the stage is set; in a live run the CPU workers may now start.
     Prepared(Box<Stage>),
     /// To `Poll`, `Pause`, `Resume`, `Step`, `Dilation`, `Stop`.

@@ -2,9 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+mod annotate;
+mod blocks;
+mod contents;
+mod journal;
 mod of_image;
+mod reading;
 
-pub use of_image::{group_row, inode_card, overview, table_window};
+pub use blocks::{BlockCard, BlockKind, BlockMap, block_card, block_map, shares};
+pub use contents::{
+    AttributeRow, Content, DirectoryPage, EntryKind, EntryRow, FileMap, HashTree, HashTreeNode, InodeDetails,
+    NodeRow, RunRow, Sort, content, directory_page, find, inode_details, whole,
+};
+pub use journal::{JournalCard, OrphanRow, OrphansCard, TagRow, TransactionRow, journal_card, orphans_card};
+pub use of_image::{group_row, inode_card, overview, table_window, wrap};
+pub use reading::{ReadPhase, Reader, ReadingState};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,6 +40,8 @@ pub struct Finding {
     pub field: Option<String>,
     /// Where it lies, in bytes from the start of the image.
     pub offset: Option<u64>,
+    /// The inode that it is about, if it is about one.
+    pub inode: Option<u32>,
     /// One sentence with the value.
     pub text: String,
 }
@@ -71,6 +85,16 @@ pub struct Overview {
     pub superblock: Vec<FieldRow>,
     /// What was found wrong on opening.
     pub findings: Vec<Finding>,
+    /// What the image was wrapped in, outermost first: "a gzip file".
+    pub layers: Vec<String>,
+    /// The disk's partitions; empty where it is no disk.
+    pub partitions: Vec<PartitionRow>,
+    /// The partition that is open.
+    pub partition: Option<u32>,
+    /// Whether the journal holds changes that lie nowhere else yet.
+    pub dirty: bool,
+    /// Whether the image is shown as it would be after replaying the journal.
+    pub replayed: bool,
 }
 
 /// One field of an on-disk structure.
@@ -86,6 +110,30 @@ pub struct FieldRow {
     pub value: String,
     /// What it is for, in a phrase.
     pub meaning: String,
+    /// What the value leads to.
+    pub link: Option<Link>,
+}
+
+/// Something that can be shown: where a number leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// An inode.
+    Inode(u32),
+    /// A block.
+    Block(u64),
+}
+
+/// A partition of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionRow {
+    /// Its number, as Linux counts.
+    pub number: u32,
+    /// Bytes.
+    pub bytes: u64,
+    /// Name and kind, as the table has them.
+    pub title: String,
+    /// Whether ext2, ext3 or ext4 is on it.
+    pub is_ext: bool,
 }
 
 /// One block group.

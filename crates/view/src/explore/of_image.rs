@@ -2,10 +2,13 @@
 
 use ext4::{
     Compat, Field, FieldValue, FileType, Filesystem, GroupFlags, GroupNumber, INODE_FIELDS, Incompat,
-    InodeNumber, ReadAt, ReadFailure, SUPERBLOCK_FIELDS, SlotState, Timestamp, feature_names,
+    InodeNumber, ReadAt, ReadFailure, SUPERBLOCK_FIELDS, SlotState, Timestamp, container::Peeled,
+    feature_names,
 };
 
-use super::{FieldRow, Finding, GroupRow, InodeCard, Moment, Overview, Severity, Slot, TableWindow};
+use super::{
+    FieldRow, Finding, GroupRow, InodeCard, Moment, Overview, PartitionRow, Severity, Slot, TableWindow,
+};
 
 impl From<ext4::Finding> for Finding {
     fn from(finding: ext4::Finding) -> Self {
@@ -19,6 +22,7 @@ impl From<ext4::Finding> for Finding {
             structure: finding.structure,
             field: finding.field.map(str::to_owned),
             offset: finding.offset,
+            inode: finding.inode.map(ext4::InodeNumber::get),
             text: finding.text,
         }
     }
@@ -82,7 +86,33 @@ pub fn overview<R: ReadAt>(
         features: feature_names(s),
         superblock: fields(SUPERBLOCK_FIELDS, filesystem.superblock_bytes()),
         findings: findings.into_iter().map(Finding::from).collect(),
+        layers: Vec::new(),
+        partitions: Vec::new(),
+        partition: None,
+        dirty: s.incompat().has(Incompat::RECOVER),
+        replayed: false,
     }
+}
+
+/// Adds what the image was wrapped in. `chosen` is the partition that was asked for.
+pub fn wrap(overview: &mut Overview, peeled: &Peeled, chosen: Option<u32>) {
+    overview.layers = peeled.layers.clone();
+    overview.partitions = peeled
+        .partitions
+        .iter()
+        .map(|partition| {
+            let parts = [partition.name.as_str(), partition.kind.as_str()];
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            PartitionRow {
+                number: partition.number,
+                bytes: partition.bytes,
+                title: parts.join(", "),
+                is_ext: partition.is_ext,
+            }
+        })
+        .collect();
+    let first = peeled.partitions.iter().find(|partition| partition.is_ext);
+    overview.partition = chosen.or_else(|| first.map(|partition| partition.number));
 }
 
 /// One row of the group list.
@@ -204,7 +234,7 @@ pub fn inode_card<R: ReadAt>(
     Ok(card)
 }
 
-fn fields(fields: &[Field], record: &[u8]) -> Vec<FieldRow> {
+pub(super) fn fields(fields: &[Field], record: &[u8]) -> Vec<FieldRow> {
     let row = |field: &Field| {
         let value = match field.value(record)? {
             FieldValue::Number(number) if field.name.contains("flags") || field.name.contains("checksum") => {
@@ -221,6 +251,7 @@ fn fields(fields: &[Field], record: &[u8]) -> Vec<FieldRow> {
             width: field.width as u32,
             value,
             meaning: field.meaning.to_owned(),
+            link: None,
         })
     };
     fields.iter().filter_map(row).collect()
@@ -232,7 +263,7 @@ fn uuid(bytes: &[u8; 16]) -> String {
 }
 
 /// What a reserved or hidden inode is for.
-fn role<R: ReadAt>(filesystem: &Filesystem<R>, number: u32) -> Option<&'static str> {
+pub(super) fn role<R: ReadAt>(filesystem: &Filesystem<R>, number: u32) -> Option<&'static str> {
     let s = filesystem.superblock();
     Some(match number {
         1 => "bad blocks",
