@@ -1,16 +1,18 @@
 //! The page's state, and what every message does to it.
 
+mod explorer;
 mod message;
 mod run;
 
 use gloo::{events::EventListener, render::AnimationFrame, timers::callback::Timeout};
 use kernel::Scenario;
-use protocol::{Answer, Ask, Clock, Reply, Trouble};
-use view::explore::{GroupRow, InodeCard, TableWindow};
+use protocol::{Answer, Ask, Choice, Clock, Reply, Trouble};
+use view::explore::Link;
 use wasm_bindgen::JsCast;
 use web_sys::{Blob, DragEvent, HtmlCanvasElement};
 use yew::{Callback, Component, Context, Html, NodeRef, html};
 
+pub(crate) use explorer::{CONTENT_A_PAGE, Explorer, GROUPS_A_PAGE, Look, Show, TreeRow, View, Wanted};
 pub(crate) use message::{ClockChoice, Image, Msg, Setting, Tab};
 
 use crate::{
@@ -21,10 +23,6 @@ use crate::{
     theme::Theme,
 };
 
-/// Groups on one page of the list.
-pub(crate) const GROUPS_A_PAGE: u32 = 64;
-/// Slots of an inode table on one page.
-const SLOTS_A_PAGE: u32 = 8192;
 /// The image that is open at first.
 pub(crate) const SAMPLES: [(&str, &str, &str); 2] = [
     (
@@ -41,19 +39,14 @@ pub(crate) const SAMPLES: [(&str, &str, &str); 2] = [
 
 pub(crate) struct App {
     pub(crate) note: BuildNote,
-    explorer: Option<Engine>,
+    engine: Option<Engine>,
     /// Why the explorer's worker ended.
     pub(crate) explorer_died: Option<String>,
-    pending_open: Option<(String, Blob)>,
+    pending_open: Option<(String, Blob, Choice)>,
     pub(crate) image: Image,
     pub(crate) tab: Tab,
     pub(crate) theme: Theme,
-    pub(crate) groups: Vec<GroupRow>,
-    pub(crate) groups_first: u32,
-    pub(crate) group: u32,
-    pub(crate) table: Option<TableWindow>,
-    pub(crate) card: Option<InodeCard>,
-    pub(crate) inode: u32,
+    pub(crate) explorer: Explorer,
     pub(crate) scenario: Scenario,
     pub(crate) clock: ClockChoice,
     pub(crate) dilation: u64,
@@ -68,6 +61,9 @@ pub(crate) struct App {
     last_frame_ms: f64,
     last_render_ms: f64,
     pub(crate) table_canvas: NodeRef,
+    pub(crate) disk_canvas: NodeRef,
+    pub(crate) map_canvas: NodeRef,
+    pub(crate) tree: NodeRef,
     pub(crate) stage_canvas: NodeRef,
 }
 
@@ -87,18 +83,13 @@ impl Component for App {
         let on_system_theme = Theme::on_system_change(move || link.send_message(Msg::Theme(Theme::stored())));
         let mut app = Self {
             note: BuildNote::default(),
-            explorer: None,
+            engine: None,
             explorer_died: None,
             pending_open: None,
             image: Image::Loading(SAMPLES[0].1.to_owned()),
             tab: Tab::Lab,
             theme: Theme::stored(),
-            groups: Vec::new(),
-            groups_first: 0,
-            group: 0,
-            table: None,
-            card: None,
-            inode: 0,
+            explorer: Explorer::default(),
             scenario: Scenario::default(),
             clock: ClockChoice::Slow,
             dilation: 100_000,
@@ -113,6 +104,9 @@ impl Component for App {
             last_frame_ms: 0.0,
             last_render_ms: 0.0,
             table_canvas: NodeRef::default(),
+            disk_canvas: NodeRef::default(),
+            map_canvas: NodeRef::default(),
+            tree: NodeRef::default(),
             stage_canvas: NodeRef::default(),
         };
         app.theme.apply();
@@ -131,13 +125,13 @@ impl Component for App {
                 context.link().send_message(Msg::Sample(0));
             }
             Msg::Sample(number) => self.open_sample(context, number),
-            Msg::Unpacked(name, Ok(blob)) => self.open(name, blob),
+            Msg::Unpacked(name, Ok(blob)) => self.open(name, blob, Choice::default()),
             Msg::Unpacked(name, Err(trouble)) => self.image = Image::Failed { name, trouble },
             Msg::Open(file) => {
                 let name = file.name();
-                self.open(name, file.unchecked_into());
+                self.open(name, file.unchecked_into(), Choice::default());
             }
-            Msg::Explorer(said) => self.explorer_said(context, said),
+            Msg::Explorer(said) => self.explorer_said(said),
             Msg::RestartExplorer => {
                 self.start_explorer(context);
                 context.link().send_message(Msg::Sample(0));
@@ -147,29 +141,13 @@ impl Component for App {
                 self.theme = theme;
                 self.theme.apply();
             }
-            Msg::Group(group) => self.show_group(group),
-            Msg::GroupsPage(first) => {
-                self.groups_first = first;
-                self.ask(Ask::Groups {
-                    first,
-                    count: GROUPS_A_PAGE,
-                });
+            Msg::Look(look) => {
+                if let Image::Open { overview, .. } = &self.image {
+                    let asks = self.explorer.look(overview, look);
+                    self.ask_all(asks);
+                }
             }
-            Msg::TablePage(first) => self.ask_table(first),
-            Msg::Inode(number) => {
-                self.inode = number;
-                self.ask(Ask::Inode { number });
-            }
-            Msg::Move(by) => {
-                let Some(window) = &self.table else { return false };
-                let last = i64::from(window.first_inode) + window.slots.len() as i64 - 1;
-                let to = i64::from(self.inode)
-                    .saturating_add(by)
-                    .min(last)
-                    .max(window.first_inode.into());
-                self.inode = to as u32;
-                self.ask(Ask::Inode { number: self.inode });
-            }
+            Msg::Choose(choice) => self.choose(choice),
             Msg::Set(setting) => self.set(setting),
             Msg::Run => self.start_run(context),
             Msg::Pause => self.control(Ask::Pause),
@@ -213,7 +191,13 @@ impl Component for App {
 
     fn rendered(&mut self, _context: &Context<Self>, _first: bool) {
         if let Some(canvas) = self.table_canvas.cast::<HtmlCanvasElement>() {
-            components::explore::draw(self, &canvas);
+            components::tables::draw(self, &canvas);
+        }
+        if let Some(canvas) = self.disk_canvas.cast::<HtmlCanvasElement>() {
+            components::disk::draw_disk(self, &canvas);
+        }
+        if let Some(canvas) = self.map_canvas.cast::<HtmlCanvasElement>() {
+            components::disk::draw_group(self, &canvas);
         }
         if let Some(canvas) = self.stage_canvas.cast::<HtmlCanvasElement>() {
             components::stage::draw(self, &canvas);
@@ -229,15 +213,19 @@ impl App {
             &self.note.build,
             context.link().callback(Msg::Explorer),
         ) {
-            Ok(engine) => self.explorer = Some(engine),
+            Ok(engine) => self.engine = Some(engine),
             Err(why) => self.explorer_died = Some(why),
         }
     }
 
     fn ask(&mut self, body: Ask) {
-        if let Some(engine) = &mut self.explorer {
+        if let Some(engine) = &mut self.engine {
             engine.ask(body);
         }
+    }
+
+    fn ask_all(&mut self, asks: Vec<Ask>) {
+        asks.into_iter().for_each(|ask| self.ask(ask));
     }
 
     fn open_sample(&mut self, context: &Context<Self>, number: usize) {
@@ -248,55 +236,53 @@ impl App {
             .send_future(async move { Msg::Unpacked(name.to_owned(), page::open_sample(file).await) });
     }
 
-    fn open(&mut self, name: String, blob: Blob) {
+    fn open(&mut self, name: String, blob: Blob, choice: Choice) {
         self.end_run();
         (self.crew, self.run, self.run_trouble) = (None, None, None);
         self.generation += 1;
         self.image = Image::Loading(name.clone());
-        (self.groups, self.groups_first, self.table, self.card) = (Vec::new(), 0, None, None);
-        self.pending_open = Some((name.clone(), blob.clone()));
-        if let Some(engine) = &mut self.explorer {
-            engine.open(&name, &blob);
+        if let Some(engine) = &mut self.engine {
+            engine.open(&name, choice, &blob);
+        }
+        self.pending_open = Some((name, blob, choice));
+    }
+
+    /// Opens the same file again, another part of it or in another state.
+    fn choose(&mut self, choice: Choice) {
+        if let Image::Open { overview, file, .. } = &self.image {
+            self.open(overview.file_name.clone(), file.clone(), choice);
         }
     }
 
-    fn explorer_said(&mut self, context: &Context<Self>, said: Said) {
+    fn explorer_said(&mut self, said: Said) {
         match said {
             Said::Ready(_) | Said::Ended => {}
             Said::Died(why) => {
-                self.explorer = None;
+                self.engine = None;
                 self.explorer_died = Some(why);
             }
             Said::Reply(reply) => {
-                if let Some(engine) = &mut self.explorer {
+                if let Some(engine) = &mut self.engine {
                     engine.answered();
                 }
-                self.explorer_replied(context, *reply);
+                self.explorer_replied(*reply);
             }
         }
     }
 
-    fn explorer_replied(&mut self, context: &Context<Self>, reply: Reply) {
+    fn explorer_replied(&mut self, reply: Reply) {
         match reply.body {
             Answer::Opened(overview) => {
-                if let Some((_, file)) = self.pending_open.take() {
-                    self.image = Image::Open { overview, file };
-                    self.ask(Ask::Groups {
-                        first: 0,
-                        count: GROUPS_A_PAGE,
-                    });
-                    self.show_group(0);
+                if let Some((_, file, choice)) = self.pending_open.take() {
+                    let asks = self.explorer.opened(&overview);
+                    self.image = Image::Open {
+                        overview,
+                        file,
+                        choice,
+                    };
+                    self.ask_all(asks);
                 }
             }
-            Answer::Groups(rows) => self.groups = rows,
-            Answer::Table(window) => {
-                // Of the very first slots the root directory tells most.
-                self.inode = window.first_inode + u32::from(window.first_inode == 1);
-                self.table = Some(window);
-                context.link().send_message(Msg::Inode(self.inode));
-            }
-            Answer::Inode(card) if card.number == self.inode => self.card = Some(*card),
-            Answer::Inode(_) => {}
             Answer::Prepared(stage) => {
                 if let Some(run) = &mut self.run {
                     run.prepared(*stage);
@@ -307,12 +293,32 @@ impl App {
                     run.progress(&progress);
                 }
             }
+            Answer::Whole { number, bytes } => self.whole(number, &bytes),
             Answer::Failed(trouble) => self.explorer_failed(&trouble),
+            answer => {
+                if let Image::Open { overview, .. } = &self.image {
+                    let asks = self.explorer.answered(overview, answer);
+                    self.ask_all(asks);
+                }
+            }
+        }
+    }
+
+    /// A whole file has come: to be shown, or to be kept.
+    fn whole(&mut self, number: u32, bytes: &[u8]) {
+        let wanted = self.explorer.wanted.take();
+        if self.explorer.selected != Some(Link::Inode(number)) {
+            return;
+        }
+        match wanted {
+            Some(Wanted::Picture) => self.explorer.picture = Some(page::object_url(bytes)),
+            Some(Wanted::Download) => page::download(bytes, &self.explorer.file_name()),
+            None => {}
         }
     }
 
     fn explorer_failed(&mut self, trouble: &Trouble) {
-        if let Some((name, _)) = self.pending_open.take() {
+        if let Some((name, ..)) = self.pending_open.take() {
             self.image = Image::Failed {
                 name,
                 trouble: sentence(trouble),
@@ -320,32 +326,9 @@ impl App {
         } else if matches!(trouble, Trouble::CannotRun { .. }) {
             self.run = None;
             self.run_trouble = Some(sentence(trouble));
-        } else if matches!(trouble, Trouble::Unusable { .. } | Trouble::Unreadable { .. }) {
-            (self.table, self.card) = (None, None);
+        } else {
+            self.explorer.failed(sentence(trouble));
         }
-    }
-
-    fn show_group(&mut self, group: u32) {
-        self.group = group;
-        self.ask_table(0);
-    }
-
-    fn ask_table(&mut self, first: u32) {
-        if let Some(count) = self.blocks_a_page() {
-            self.ask(Ask::Table {
-                group: self.group,
-                first,
-                count,
-            });
-        }
-    }
-
-    /// Table blocks on one page of the canvas.
-    pub(crate) fn blocks_a_page(&self) -> Option<u32> {
-        let Image::Open { overview, .. } = &self.image else {
-            return None;
-        };
-        Some((SLOTS_A_PAGE / overview.slots_per_block.max(1)).max(1))
     }
 }
 

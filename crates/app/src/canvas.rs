@@ -153,3 +153,47 @@ impl SlotGrid {
         }
     }
 }
+
+/// Equal cells that flow like letters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CellGrid {
+    /// From one cell to the next.
+    pub(crate) size: f64,
+    /// Cells in a row.
+    pub(crate) columns: usize,
+}
+
+impl CellGrid {
+    pub(crate) fn new(width: f64, size: f64) -> Self {
+        Self {
+            size,
+            columns: ((width / size).floor() as usize).max(1),
+        }
+    }
+
+    pub(crate) fn height(&self, count: usize) -> f64 {
+        count.div_ceil(self.columns).max(1) as f64 * self.size
+    }
+
+    /// The rectangle of a cell.
+    pub(crate) fn cell(&self, index: usize) -> [f64; 4] {
+        let (column, row) = ((index % self.columns) as f64, (index / self.columns) as f64);
+        let gap = if self.size > 5.0 { 1.5 } else { 0.5 };
+        [
+            column * self.size + 0.5,
+            row * self.size + 0.5,
+            self.size - gap,
+            self.size - gap,
+        ]
+    }
+
+    /// The cell at a point.
+    pub(crate) fn at(&self, x: f64, y: f64, count: usize) -> Option<usize> {
+        let (column, row) = ((x / self.size).floor(), (y / self.size).floor());
+        if x < 0.0 || y < 0.0 || column >= self.columns as f64 {
+            return None;
+        }
+        let index = row as usize * self.columns + column as usize;
+        (index < count).then_some(index)
+    }
+}

@@ -1,7 +1,7 @@
 //! A run over the open image: who carries it out, and what has come of it so far.
 
 use kernel::Scenario;
-use protocol::{Ask, Clock, Progress};
+use protocol::{Ask, Choice, Clock, Progress};
 use trace::{Numbered, RECORD_BYTES};
 use view::live::{LiveView, Stage, Status};
 use web_sys::Blob;
@@ -36,7 +36,7 @@ impl Crew {
     pub(crate) fn start(
         scenario: Scenario,
         clock: Clock,
-        file: &Blob,
+        (file, choice): (&Blob, Choice),
         build: &str,
         said: Callback<(Who, Said)>,
     ) -> Result<Self, String> {
@@ -46,7 +46,7 @@ impl Crew {
             build,
             Callback::from(move |what| to_page.emit((Who::Lead, what))),
         )?;
-        lead.open("", file);
+        lead.open("", choice, file);
         lead.ask(Ask::Prepare {
             scenario,
             clock,

@@ -1,7 +1,7 @@
 //! One engine worker, as the page sees it.
 
 use js_sys::{Object, Reflect, Uint8Array};
-use protocol::{Ask, Reply, Request};
+use protocol::{Ask, Choice, Reply, Request};
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{Blob, ErrorEvent, MessageEvent, Worker, WorkerOptions, WorkerType};
 use yew::Callback;
@@ -112,10 +112,11 @@ impl Engine {
     }
 
     /// Opens an image.
-    pub(crate) fn open(&mut self, name: &str, file: &Blob) -> u32 {
+    pub(crate) fn open(&mut self, name: &str, choice: Choice, file: &Blob) -> u32 {
         self.send(
             Ask::Open {
                 name: name.to_owned(),
+                choice,
             },
             file,
         )

@@ -15,6 +15,14 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// So many of something; `one` is its name in the singular.
+pub(crate) fn many(number: impl Into<u64>, one: &str) -> String {
+    match number.into() {
+        1 => format!("1 {one}"),
+        number => format!("{} {one}s", count(number)),
+    }
+}
+
 /// A number of bytes with a unit.
 pub(crate) fn bytes(number: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -72,4 +80,15 @@ pub(crate) fn moment(moment: Moment) -> String {
         0 => format!("{text} UTC"),
         nanoseconds => format!("{text}.{nanoseconds:09} UTC"),
     }
+}
+
+/// A file's name or a path, with what cannot be shown escaped.
+pub(crate) fn name(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars()
+        .flat_map(|letter| match letter.is_control() {
+            true => letter.escape_default().collect::<Vec<_>>(),
+            false => vec![letter],
+        })
+        .collect()
 }

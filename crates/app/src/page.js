@@ -22,3 +22,30 @@ export async function buildNote() {
 export function isolated() {
   return globalThis.crossOriginIsolated === true;
 }
+
+/** An address under which the page itself can show these bytes; the one given out before is taken back. */
+let shown;
+export function objectUrl(bytes) {
+  if (shown) URL.revokeObjectURL(shown);
+  shown = URL.createObjectURL(new Blob([bytes], { type: mediaType(bytes) }));
+  return shown;
+}
+
+function mediaType(bytes) {
+  const begins = (...wanted) => wanted.every((byte, at) => bytes[at] === byte);
+  if (begins(0x89, 0x50)) return "image/png";
+  if (begins(0xff, 0xd8)) return "image/jpeg";
+  if (begins(0x47, 0x49)) return "image/gif";
+  if (begins(0x42, 0x4d)) return "image/bmp";
+  if (begins(0x52, 0x49)) return "image/webp";
+  return "image/svg+xml";
+}
+
+/** Lets the browser keep these bytes as a file. */
+export function download(bytes, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([bytes]));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -11,6 +11,11 @@ extern "C" {
     async fn build_note_js() -> JsValue;
     /// Whether workers can share memory here.
     pub(crate) fn isolated() -> bool;
+    /// An address under which the page can show a picture; the one before is taken back.
+    #[wasm_bindgen(js_name = objectUrl)]
+    pub(crate) fn object_url(bytes: &[u8]) -> String;
+    /// Lets the browser keep these bytes as a file.
+    pub(crate) fn download(bytes: &[u8], name: &str);
 }
 
 /// What the build left beside the page.

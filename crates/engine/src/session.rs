@@ -108,6 +108,28 @@ impl Session {
     fn try_answer(&mut self, ask: Ask, file: Option<Blob>) -> Result<Answer, Failed> {
         match ask {
             Ask::Open { name, choice } => self.open(&name, choice, file),
+            Ask::Prepare {
+                scenario,
+                clock,
+                started_at,
+            } => self.prepare(scenario, clock, started_at),
+            Ask::Poll { events_max } => match self.run()? {
+                AnyRun::Live(run) => Ok(Answer::Progress(Box::new(run.progress(events_max as usize)))),
+                AnyRun::Simulated(run) => Ok(Answer::Progress(Box::new(run.progress(events_max as usize)))),
+            },
+            Ask::Pause => self.control(|run| run.pause()),
+            Ask::Resume => self.control(|run| run.resume()),
+            Ask::Step { cpu } => self.control(|run| run.step(CpuId(cpu))),
+            Ask::Dilation { factor } => self.control(|run| run.set_dilation(Dilation(factor))),
+            Ask::Stop => self.stop(),
+            // The threaded engine serves one run and nothing else: it need not carry the explorer.
+            _ if cfg!(target_feature = "atomics") => Err(Failed(Trouble::NothingThere)),
+            ask => self.explore(ask),
+        }
+    }
+
+    fn explore(&mut self, ask: Ask) -> Result<Answer, Failed> {
+        match ask {
             Ask::Groups { first, count } => {
                 let filesystem = self.filesystem()?;
                 let end = first
@@ -169,20 +191,7 @@ impl Session {
             Ask::Orphans => Ok(Answer::Orphans(explore::orphans_card(self.filesystem()?))),
             Ask::ReadOn => self.read_on(),
             Ask::Find { query } => Ok(Answer::Found(explore::find(self.filesystem()?, &query))),
-            Ask::Prepare {
-                scenario,
-                clock,
-                started_at,
-            } => self.prepare(scenario, clock, started_at),
-            Ask::Poll { events_max } => match self.run()? {
-                AnyRun::Live(run) => Ok(Answer::Progress(Box::new(run.progress(events_max as usize)))),
-                AnyRun::Simulated(run) => Ok(Answer::Progress(Box::new(run.progress(events_max as usize)))),
-            },
-            Ask::Pause => self.control(|run| run.pause()),
-            Ask::Resume => self.control(|run| run.resume()),
-            Ask::Step { cpu } => self.control(|run| run.step(CpuId(cpu))),
-            Ask::Dilation { factor } => self.control(|run| run.set_dilation(Dilation(factor))),
-            Ask::Stop => self.stop(),
+            _ => Err(Failed(Trouble::NothingThere)),
         }
     }
 

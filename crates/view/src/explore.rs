@@ -73,6 +73,10 @@ pub struct Overview {
     pub free_inodes: u32,
     /// Block groups.
     pub groups: u32,
+    /// First block that belongs to a group.
+    pub first_data_block: u32,
+    /// Blocks per group, except the last.
+    pub blocks_per_group: u32,
     /// Inodes per group.
     pub inodes_per_group: u32,
     /// Inode slots per block of the inode table.

@@ -1,9 +1,11 @@
 //! What can happen to the page, and the choices that its controls offer.
 
 use kernel::{Design, Lazytime, Placement, Reader};
+use protocol::Choice;
 use view::explore::Overview;
 use web_sys::{Blob, File};
 
+use super::Look;
 use crate::{crew::Who, engine::Said, page::BuildNote, theme::Theme};
 
 /// Which half of the page is shown.
@@ -16,8 +18,15 @@ pub(crate) enum Tab {
 /// The image.
 pub(crate) enum Image {
     Loading(String),
-    Open { overview: Box<Overview>, file: Blob },
-    Failed { name: String, trouble: String },
+    Open {
+        overview: Box<Overview>,
+        file: Blob,
+        choice: Choice,
+    },
+    Failed {
+        name: String,
+        trouble: String,
+    },
 }
 
 /// Which clock is chosen; the speed is beside it.
@@ -38,12 +47,9 @@ pub(crate) enum Msg {
     RestartExplorer,
     Tab(Tab),
     Theme(Theme),
-    Group(u32),
-    GroupsPage(u32),
-    TablePage(u32),
-    Inode(u32),
-    /// Moves the cursor by so many slots, as far as the table goes.
-    Move(i64),
+    Look(Look),
+    /// Opens another part of the same file, or another state of it.
+    Choose(Choice),
     Set(Setting),
     Run,
     Pause,

@@ -45,7 +45,7 @@ impl App {
     }
 
     pub(super) fn start_run(&mut self, context: &Context<Self>) {
-        let Image::Open { file, .. } = &self.image else {
+        let Image::Open { file, choice, .. } = &self.image else {
             return;
         };
         self.run_trouble = None;
@@ -71,7 +71,7 @@ impl App {
         let said = context
             .link()
             .callback(move |(who, said)| Msg::Crew(generation, who, said));
-        match Crew::start(self.scenario, clock, file, &self.note.build, said) {
+        match Crew::start(self.scenario, clock, (file, *choice), &self.note.build, said) {
             Ok(crew) => self.crew = Some(crew),
             Err(why) => self.lose_run(&why),
         }
@@ -173,7 +173,7 @@ impl App {
     /// Ends engines that do not answer any more; says whether there were any.
     fn lose_what_hangs(&mut self, frame_seconds: f64) -> bool {
         let explorer = self
-            .explorer
+            .engine
             .take_if(|engine| engine.hangs(frame_seconds))
             .is_some();
         if explorer {
@@ -216,7 +216,7 @@ impl App {
         if let Some(events_max) = run.wants(seconds) {
             run.asked = true;
             let engine = if run.clock == Clock::Virtual {
-                self.explorer.as_mut()
+                self.engine.as_mut()
             } else {
                 self.crew.as_mut().map(|crew| &mut crew.lead)
             };

@@ -1,28 +1,45 @@
-//! The explorer: overview, block groups, one group's inode table, one inode.
+//! The explorer: the tree of files beside, the disk in the middle, what is selected on the right.
 
-use view::explore::{Finding, GroupRow, Overview, Severity, Slot, TableWindow};
-use web_sys::{HtmlCanvasElement, KeyboardEvent, MouseEvent};
-use yew::{Callback, Context, Html, classes, html};
+use protocol::{Choice, ImageState};
+use view::explore::{Link, Overview, ReadPhase};
+use wasm_bindgen::JsCast;
+use web_sys::{Event, HtmlInputElement, HtmlSelectElement, InputEvent, SubmitEvent};
+use yew::{Callback, Context, Html, html};
 
-use super::inode;
+use super::{disk, file, findings, inspector, journal, superblock, tables, tree};
 use crate::{
-    app::{App, GROUPS_A_PAGE, Image, Msg},
-    canvas::{Pencil, SlotGrid},
+    app::{App, Image, Look, Msg, View},
     format,
 };
 
-/// A slot's size in CSS pixels.
-const CELL: [f64; 2] = [10.0, 12.0];
-
 pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
-    let Image::Open { overview, .. } = &app.image else {
+    let Image::Open { overview, choice, .. } = &app.image else {
         return empty(app);
     };
     html! {
         <div class="explore">
-            <section class="side" aria-label="Image">{ image(overview) }{ groups(app, overview, context) }</section>
-            <section class="work" aria-label="Inode table">{ table(app, overview, context) }</section>
-            <section class="inspector" aria-label="Inode">{ inode::view(app) }</section>
+            <section class="side" aria-label="Image">
+                { search(app, context) }
+                { choices(overview, *choice, context) }
+                { tree::view(app, context) }
+                { reading(app, context) }
+                { facts(overview) }
+            </section>
+            <section class="work" aria-label="Disk">
+                { views(app, context) }
+                { crumbs(app, overview, context) }
+                if let Some(why) = &app.explorer.trouble { <p class="warning-text" role="status">{ why }</p> }
+                { match app.explorer.view {
+                    View::Disk => disk::view(app, overview, context),
+                    View::File => file::view(app, context),
+                    View::Tables => tables::view(app, overview, context),
+                    View::Journal => journal::view(app, overview, *choice, context),
+                    View::Orphans => journal::orphans(app, context),
+                    View::Superblock => superblock::view(overview, context),
+                    View::Findings => findings::view(app, context),
+                } }
+            </section>
+            <section class="inspector" aria-label="Selected">{ inspector::view(app, context) }</section>
         </div>
     }
 }
@@ -42,7 +59,175 @@ pub(crate) fn empty(app: &App) -> Html {
     }
 }
 
-fn image(overview: &Overview) -> Html {
+/// A button that leads somewhere.
+pub(crate) fn link(to: Link, text: String, context: &Context<App>) -> Html {
+    html! {
+        <button class="link" onclick={context.link().callback(move |_| Msg::Look(Look::At(to)))}>{ text }</button>
+    }
+}
+
+fn views(app: &App, context: &Context<App>) -> Html {
+    let errors = app
+        .explorer
+        .read
+        .as_ref()
+        .map_or(0, |read| read.errors + read.warnings);
+    html! {
+        <nav class="views" aria-label="What to look at">
+            { for View::ALL.iter().map(|view| {
+                let view = *view;
+                let current = (app.explorer.view == view).then_some("page");
+                let name = match view {
+                    View::Findings if errors > 0 => format!("Findings ({})", format::count(errors)),
+                    view => view.name().to_owned(),
+                };
+                html! {
+                    <button class="tab" aria-current={current}
+                        onclick={context.link().callback(move |_| Msg::Look(Look::View(view)))}>{ name }</button>
+                }
+            }) }
+        </nav>
+    }
+}
+
+/// Where one is: each crumb is a way back.
+fn crumbs(app: &App, overview: &Overview, context: &Context<App>) -> Html {
+    let crumb = |look: Look, text: String| {
+        html! {
+            <li><button class="link" onclick={context.link().callback(move |_| Msg::Look(look.clone()))}>{ text }</button></li>
+        }
+    };
+    let explorer = &app.explorer;
+    let per_block = overview.slots_per_block.max(1);
+    html! {
+        <nav class="crumbs" aria-label="Where one is">
+            <button disabled={!explorer.can_go_back()} onclick={context.link().callback(|_| Msg::Look(Look::Back))}>{ "Back" }</button>
+            <ol>
+                { crumb(Look::View(View::Disk), "disk".to_owned()) }
+                { crumb(Look::View(View::Disk), format!("group {}", explorer.group)) }
+                { match explorer.selected {
+                    Some(Link::Inode(number)) => {
+                        let index = number.saturating_sub(1) % overview.inodes_per_group.max(1);
+                        html! {
+                            <>
+                                { crumb(Look::View(View::Tables), format!("inode table, block {}", index / per_block)) }
+                                { crumb(Look::Into(Link::Inode(number)), format!("inode {number}")) }
+                                if let Some(path) = explorer.details.as_ref().and_then(|details| details.path.as_ref()) {
+                                    <li class="mono">{ format::name(path) }</li>
+                                }
+                            </>
+                        }
+                    }
+                    Some(Link::Block(number)) => crumb(Look::Into(Link::Block(number)), format!("block {number}")),
+                    None => html! {},
+                } }
+            </ol>
+        </nav>
+    }
+}
+
+fn search(app: &App, context: &Context<App>) -> Html {
+    let oninput = context.link().batch_callback(|event: InputEvent| {
+        let input: HtmlInputElement = event.target()?.dyn_into().ok()?;
+        Some(Msg::Look(Look::Query(input.value())))
+    });
+    let onsubmit = context.link().callback(|event: SubmitEvent| {
+        event.prevent_default();
+        Msg::Look(Look::Find)
+    });
+    html! {
+        <form class="search" role="search" {onsubmit}>
+            <input type="search" aria-label="Find a path, an inode or a block" placeholder="/path, inode 12, block 5000"
+                value={app.explorer.query.clone()} {oninput} />
+            <button type="submit">{ "Find" }</button>
+            <p role="status" class="warning-text">{ app.explorer.not_found.clone().unwrap_or_default() }</p>
+        </form>
+    }
+}
+
+/// Partitions of a disk, and the two states of an image with changes in its journal.
+fn choices(overview: &Overview, choice: Choice, context: &Context<App>) -> Html {
+    let partition = context.link().batch_callback(move |event: Event| {
+        let select: HtmlSelectElement = event.target()?.dyn_into().ok()?;
+        let partition = select.value().parse().ok()?;
+        Some(Msg::Choose(Choice {
+            partition: Some(partition),
+            ..choice
+        }))
+    });
+    html! {
+        <>
+            if !overview.layers.is_empty() {
+                <p class="quiet">{ format!("Inside {}", overview.layers.join(", inside ")) }</p>
+            }
+            if !overview.partitions.is_empty() {
+                <label class="field"><span>{ "Partition" }</span>
+                    <select onchange={partition}>
+                        { for overview.partitions.iter().map(|row| html! {
+                            <option value={row.number.to_string()} disabled={!row.is_ext} selected={overview.partition == Some(row.number)}>
+                                { format!("{}: {}, {}", row.number, row.title, format::bytes(row.bytes)) }
+                            </option>
+                        }) }
+                    </select>
+                </label>
+            }
+            if overview.dirty || overview.replayed { { state_choice(choice, context) } }
+        </>
+    }
+}
+
+/// As it lies on the disk, or as after replay.
+pub(crate) fn state_choice(choice: Choice, context: &Context<App>) -> Html {
+    let onchange: Callback<Event> = context.link().batch_callback(move |event: Event| {
+        let select: HtmlSelectElement = event.target()?.dyn_into().ok()?;
+        let state = match select.value().as_str() {
+            "replayed" => ImageState::Replayed,
+            _ => ImageState::OnDisk,
+        };
+        Some(Msg::Choose(Choice { state, ..choice }))
+    });
+    let replayed = choice.state == ImageState::Replayed;
+    html! {
+        <label class="field"><span>{ "Shown" }</span>
+            <select {onchange}>
+                <option value="disk" selected={!replayed}>{ "as it lies on the disk" }</option>
+                <option value="replayed" selected={replayed}>{ "as after replaying the journal" }</option>
+            </select>
+            <small>{ "The file is not changed by this." }</small>
+        </label>
+    }
+}
+
+/// How far the reading through the disk is.
+fn reading(app: &App, context: &Context<App>) -> Html {
+    let Some(read) = &app.explorer.read else {
+        return html! {};
+    };
+    let done = read.phase == ReadPhase::Done;
+    let percent = (read.share * 100.0).round();
+    let turn = |on: bool| context.link().callback(move |_| Msg::Look(Look::Read(on)));
+    html! {
+        <div class="reading">
+            <h2>{ "Check of the whole disk" }</h2>
+            if !done {
+                <progress max="100" value={percent.to_string()} aria-label="Check of the whole disk"></progress>
+                <p class="quiet">
+                    { format!("{percent} %: {} ", read.phase.name()) }
+                    if app.explorer.reading {
+                        <button class="small" onclick={turn(false)}>{ "Cancel" }</button>
+                    } else {
+                        <button class="small" onclick={turn(true)}>{ "Go on" }</button>
+                    }
+                </p>
+            }
+            <p class={if read.errors > 0 { "bad" } else if done { "fine" } else { "quiet" }} role="status">
+                { findings::verdict(read) }
+            </p>
+        </div>
+    }
+}
+
+fn facts(overview: &Overview) -> Html {
     let free_share = overview.free_blocks as f64 / overview.blocks.max(1) as f64 * 100.0;
     html! {
         <>
@@ -57,241 +242,6 @@ fn image(overview: &Overview) -> Html {
                 <dd>{ format!("{} a group, {} inodes each", overview.table_blocks_per_group, overview.slots_per_block) }</dd>
                 <dt>{ "Features" }</dt><dd class="features">{ overview.features.join(", ") }</dd>
             </dl>
-            { findings(&overview.findings, "No errors in the superblock") }
-            <details>
-                <summary>{ "All fields of the superblock" }</summary>
-                { inode::fields(&overview.superblock) }
-            </details>
         </>
     }
-}
-
-/// What was found wrong, or a word that nothing was.
-pub(crate) fn findings(findings: &[Finding], none: &'static str) -> Html {
-    if findings.is_empty() {
-        return html! { <p class="fine">{ none }</p> };
-    }
-    html! {
-        <ul class="findings">
-            { for findings.iter().map(|finding| {
-                let (class, word) = match finding.severity {
-                    Severity::Note => ("note", "Note"),
-                    Severity::Warning => ("warning", "Warning"),
-                    Severity::Error => ("error", "Error"),
-                };
-                let place = finding.offset.map(|offset| format!(" (byte {})", format::count(offset))).unwrap_or_default();
-                html! { <li class={class}><b>{ word }</b>{ format!(" {}: {}{place}", finding.structure, finding.text) }</li> }
-            }) }
-        </ul>
-    }
-}
-
-fn groups(app: &App, overview: &Overview, context: &Context<App>) -> Html {
-    let link = context.link();
-    let (first, count) = (app.groups_first, overview.groups);
-    let page = |to: u32| link.callback(move |_| Msg::GroupsPage(to));
-    html! {
-        <>
-            <h2>{ format!("Block groups, {} in all", format::count(count.into())) }</h2>
-            if count > GROUPS_A_PAGE {
-                <p class="pager">
-                    <button disabled={first == 0} onclick={page(first.saturating_sub(GROUPS_A_PAGE))}>{ "Previous" }</button>
-                    { format!(" {first} to {} ", (first + GROUPS_A_PAGE).min(count) - 1) }
-                    <button disabled={first + GROUPS_A_PAGE >= count} onclick={page(first + GROUPS_A_PAGE)}>{ "Next" }</button>
-                </p>
-            }
-            <div class="rows">{ for app.groups.iter().map(|row| group(app, overview, row, context)) }</div>
-        </>
-    }
-}
-
-fn group(app: &App, overview: &Overview, row: &GroupRow, context: &Context<App>) -> Html {
-    let number = row.number;
-    let share = |part: u32, whole: u32| f64::from(part) / f64::from(whole.max(1)) * 100.0;
-    let used = share(row.used_inodes, overview.inodes_per_group);
-    let untouched = if row.inode_uninit {
-        100.0
-    } else {
-        share(row.unused_inodes, overview.inodes_per_group)
-    };
-    let state = match (row.inode_uninit, row.zeroed) {
-        (true, _) => "never used",
-        (false, true) => "table zeroed",
-        (false, false) => "table not zeroed",
-    };
-    let chosen = app.group == number;
-    html! {
-        <button class={classes!("group", chosen.then_some("on"))} aria-pressed={chosen.to_string()}
-            onclick={context.link().callback(move |_| Msg::Group(number))}>
-            <span class="name">{ format!("Group {number}") }</span>
-            <span class="bar" aria-hidden="true">
-                <i class="used" style={format!("width:{used:.1}%")}></i>
-                <i class="uninit" style={format!("width:{untouched:.1}%")}></i>
-            </span>
-            <small>
-                { format!("{} of {} inodes used, {} free blocks, {state}", row.used_inodes, overview.inodes_per_group, row.free_blocks) }
-                if !row.findings.is_empty() { <b class="bad">{ " damaged" }</b> }
-            </small>
-        </button>
-    }
-}
-
-fn table(app: &App, overview: &Overview, context: &Context<App>) -> Html {
-    let Some(window) = &app.table else {
-        return html! { <p class="trouble">{ "This group's inode table cannot be read." }</p> };
-    };
-    let per_page = app.blocks_a_page().unwrap_or(1);
-    let blocks = overview.table_blocks_per_group;
-    let shown = (window.slots.len() as u32).div_ceil(overview.slots_per_block.max(1));
-    let page = |to: u32| context.link().callback(move |_| Msg::TablePage(to));
-    let group = app.groups.iter().find(|row| row.number == window.group);
-    html! {
-        <>
-            <div class="title">
-                <h2>{ format!("Inode table of group {}", window.group) }</h2>
-                <p class="quiet">
-                    { format!("Blocks {} to {}: {} of {blocks}", window.first_block, window.first_block + u64::from(shown.max(1)) - 1, shown) }
-                </p>
-                if blocks > per_page {
-                    <p class="pager">
-                        <button disabled={window.first == 0} onclick={page(window.first.saturating_sub(per_page))}>{ "Previous" }</button>
-                        <button disabled={window.first + per_page >= blocks} onclick={page(window.first + per_page)}>{ "Next" }</button>
-                    </p>
-                }
-            </div>
-            if let Some(group) = group.filter(|group| !group.findings.is_empty()) {
-                { findings(&group.findings, "") }
-            }
-            <canvas ref={app.table_canvas.clone()} class="table" tabindex="0" role="application"
-                aria-label={format!("Inode slots of group {}. Arrow keys move from slot to slot; the inode is told beside.", window.group)}
-                aria-describedby="slot-now"
-                onclick={pointed(app, context)} onmousemove={pointed(app, context)} onkeydown={keys(app, context)} />
-            <p id="slot-now" class="now" role="status" aria-live="polite">{ slot_now(app, window, overview) }</p>
-            { legend() }
-        </>
-    }
-}
-
-/// The slot under the cursor in words.
-fn slot_now(app: &App, window: &TableWindow, overview: &Overview) -> String {
-    let index = app.inode.saturating_sub(window.first_inode);
-    let Some(slot) = window.slots.get(index as usize) else {
-        return String::new();
-    };
-    let block = window.first_block + u64::from(index / overview.slots_per_block.max(1));
-    format!(
-        "Inode {}: {}, block {block}, slot {}",
-        app.inode,
-        slot.name(),
-        index % overview.slots_per_block.max(1)
-    )
-}
-
-fn pointed(app: &App, context: &Context<App>) -> Callback<MouseEvent> {
-    let (canvas, table) = (app.table_canvas.clone(), app.table.clone());
-    let slots = slots_per_block(app);
-    let current = app.inode;
-    context.link().batch_callback(move |event: MouseEvent| {
-        let (canvas, window) = (canvas.cast::<HtmlCanvasElement>()?, table.as_ref()?);
-        let grid = SlotGrid::new(canvas.get_bounding_client_rect().width(), slots, CELL, 0.0);
-        let index = grid.at(
-            event.offset_x().into(),
-            event.offset_y().into(),
-            window.slots.len(),
-        )?;
-        let number = window.first_inode + index as u32;
-        (number != current || event.type_() == "click").then_some(Msg::Inode(number))
-    })
-}
-
-fn keys(app: &App, context: &Context<App>) -> Callback<KeyboardEvent> {
-    let canvas = app.table_canvas.clone();
-    let slots = slots_per_block(app);
-    context.link().batch_callback(move |event: KeyboardEvent| {
-        let width = canvas
-            .cast::<HtmlCanvasElement>()?
-            .get_bounding_client_rect()
-            .width();
-        let down = SlotGrid::new(width, slots, CELL, 0.0).down() as i64;
-        let by = match event.key().as_str() {
-            "ArrowRight" => 1,
-            "ArrowLeft" => -1,
-            "ArrowDown" => down,
-            "ArrowUp" => -down,
-            "PageDown" => 16 * down,
-            "PageUp" => -16 * down,
-            "Home" => i64::MIN,
-            "End" => i64::MAX,
-            _ => return None,
-        };
-        event.prevent_default();
-        Some(Msg::Move(by))
-    })
-}
-
-fn slots_per_block(app: &App) -> usize {
-    match &app.image {
-        Image::Open { overview, .. } => overview.slots_per_block as usize,
-        _ => 1,
-    }
-}
-
-/// The colour token of a slot.
-pub(crate) fn token(slot: Slot) -> &'static str {
-    match slot {
-        Slot::Free => "free",
-        Slot::NeverInitialised => "uninit",
-        Slot::File => "used",
-        Slot::Directory => "directory",
-        Slot::Symlink => "symlink",
-        Slot::Reserved => "reserved",
-        Slot::Orphan => "orphan",
-        Slot::Missing => "missing",
-    }
-}
-
-fn legend() -> Html {
-    html! {
-        <ul class="legend" aria-label="Legend">
-            { for Slot::ALL.iter().map(|slot| html! {
-                <li><i style={format!("background:var(--{})", token(*slot))}></i>{ slot.name() }</li>
-            }) }
-        </ul>
-    }
-}
-
-/// Draws the inode table.
-pub(crate) fn draw(app: &App, canvas: &HtmlCanvasElement) {
-    let Some(window) = &app.table else { return };
-    let width = canvas.get_bounding_client_rect().width();
-    let slots = slots_per_block(app);
-    let grid = SlotGrid::new(width, slots, CELL, 0.0);
-    let height = grid.height(window.slots.len().div_ceil(slots.max(1)));
-    // It is as high as the grid, whatever the style sheet says.
-    let _ = canvas.style().set_property("height", &format!("{height}px"));
-    let Some(pencil) = Pencil::new(canvas, height) else {
-        return;
-    };
-    for kind in Slot::ALL {
-        pencil.context.set_fill_style_str(&pencil.colour(token(kind)));
-        for (index, _) in window.slots.iter().enumerate().filter(|(_, slot)| **slot == kind) {
-            let [x, y, w, h] = grid.cell(index);
-            pencil.context.fill_rect(x, y, w, h);
-        }
-    }
-    for (index, slot) in window.slots.iter().enumerate() {
-        match slot {
-            Slot::NeverInitialised => pencil.outline("line", 1.0, inset(grid.cell(index), 0.5)),
-            Slot::Orphan | Slot::Missing => pencil.slash("ink", grid.cell(index)),
-            _ => {}
-        }
-    }
-    let index = app.inode.saturating_sub(window.first_inode) as usize;
-    if index < window.slots.len() {
-        pencil.outline("accent", 2.5, inset(grid.cell(index), 0.75));
-    }
-}
-
-fn inset([x, y, w, h]: [f64; 4], by: f64) -> [f64; 4] {
-    [x + by, y + by, w - 2.0 * by, h - 2.0 * by]
 }

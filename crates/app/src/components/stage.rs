@@ -8,7 +8,7 @@ use view::{
 use web_sys::HtmlCanvasElement;
 use yew::{Html, html};
 
-use super::explore;
+use super::tables;
 use crate::{
     app::App,
     canvas::{Pencil, SlotGrid},
@@ -152,7 +152,7 @@ fn slot(pencil: &Pencil, view: &LiveView, inode: u32, held: &StageSlot, cell: [f
         Some(Mark::WrittenAlong) => "along",
         _ if deferred => "time",
         Some(Mark::Written) => "dirty",
-        _ => explore::token(held.slot),
+        _ => tables::token(held.slot),
     };
     pencil.fill(token, cell);
     if held.slot == Slot::NeverInitialised || held.slot == Slot::Free {

@@ -80,6 +80,8 @@ pub fn overview<R: ReadAt>(
         inodes: geometry.inodes,
         free_inodes: s.s_free_inodes_count,
         groups: geometry.groups,
+        first_data_block: geometry.first_data_block,
+        blocks_per_group: geometry.blocks_per_group,
         inodes_per_group: geometry.inodes_per_group,
         slots_per_block: geometry.slots_per_block(),
         table_blocks_per_group: geometry.table_blocks_per_group(),
