@@ -56,6 +56,17 @@ class Lab {
     return field.locator("select, input");
   }
 
+  /** Shows one of the explorer's views. */
+  async look(name) {
+    await this.page.getByRole("navigation", { name: "What to look at" }).getByRole("button", { name }).click();
+  }
+
+  /** Goes to a path, an inode or a block. */
+  async find(query) {
+    await this.page.getByRole("searchbox").fill(query);
+    await this.page.getByRole("searchbox").press("Enter");
+  }
+
   async choose(label, option) {
     await this.control(label).selectOption({ label: option });
   }

@@ -99,6 +99,7 @@ test("in virtual time the same seed gives the same events, and another seed othe
 test("an engine that hangs is ended, and the page goes on", async ({ lab }) => {
   await lab.page.workers()[0].evaluate(() => void setTimeout(() => { for (;;); }));
   await lab.button("Explore").click();
+  await lab.look("Inode tables");
   await lab.page.getByRole("button", { name: /^Group 1/ }).click();
   await expect(lab.page.getByRole("alert")).toContainText("it has not answered for 15 seconds", { timeout: 30_000 });
   await lab.button("Start a fresh engine").click();
@@ -126,6 +127,7 @@ test("a killed explorer leaves the page alive with a way on", async ({ lab, expe
   await lab.button("Start a fresh engine").click();
   await expect(lab.page.getByText("everyday.img", { exact: true })).toBeVisible();
   await lab.button("Explore").click();
+  await lab.look("Inode tables");
   await expect(lab.page.getByRole("heading", { name: "Inode table of group 0" })).toBeVisible();
 });
 

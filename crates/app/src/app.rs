@@ -131,7 +131,7 @@ impl Component for App {
                 let name = file.name();
                 self.open(name, file.unchecked_into(), Choice::default());
             }
-            Msg::Explorer(said) => self.explorer_said(said),
+            Msg::Explorer(said) => return self.explorer_said(said),
             Msg::RestartExplorer => {
                 self.start_explorer(context);
                 context.link().send_message(Msg::Sample(0));
@@ -254,18 +254,23 @@ impl App {
         }
     }
 
-    fn explorer_said(&mut self, said: Said) {
+    /// Says whether the page has to be rendered anew.
+    fn explorer_said(&mut self, said: Said) -> bool {
         match said {
-            Said::Ready(_) | Said::Ended => {}
+            Said::Ready(_) | Said::Ended => false,
             Said::Died(why) => {
                 self.engine = None;
                 self.explorer_died = Some(why);
+                true
             }
             Said::Reply(reply) => {
                 if let Some(engine) = &mut self.engine {
                     engine.answered();
                 }
+                // The lab shows nothing of what the disk is found to hold while it is read through.
+                let unseen = self.tab == Tab::Lab && matches!(reply.body, Answer::Reading(_));
                 self.explorer_replied(*reply);
+                !unseen
             }
         }
     }

@@ -71,9 +71,16 @@ pub(crate) fn span(nanoseconds: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A moment in UTC.
+/// Milliseconds before and after 1970 that a browser's calendar reaches.
+const CALENDAR_MS: f64 = 8.64e15;
+
+/// A moment in UTC; one that no calendar reaches by its number.
 pub(crate) fn moment(moment: Moment) -> String {
-    let date = js_sys::Date::new(&(moment.seconds as f64 * 1000.0).into());
+    let milliseconds = moment.seconds as f64 * 1000.0;
+    if milliseconds.abs() > CALENDAR_MS {
+        return format!("{} seconds from 1970", moment.seconds);
+    }
+    let date = js_sys::Date::new(&milliseconds.into());
     let text = date.to_iso_string().as_string().unwrap_or_default();
     let text = text.split('.').next().unwrap_or_default().replace('T', " ");
     match moment.nanoseconds {

@@ -17,6 +17,9 @@ const MAGIC: u32 = 0xc03b_3998;
 const HEADER: usize = 12;
 /// Bytes of its superblock.
 const SUPERBLOCK: usize = 1024;
+/// Where a journal's superblock says what comes next, and where the log begins.
+const SEQUENCE_AT: usize = 24;
+const START_AT: usize = 28;
 const SUPERBLOCK_CHECKSUM_AT: usize = 0xfc;
 const COMMIT_CHECKSUM_AT: usize = 16;
 
@@ -240,8 +243,8 @@ impl JournalSuperblock {
             block_bytes: be32(bytes, 12),
             blocks: be32(bytes, 16),
             first: be32(bytes, 20),
-            sequence: be32(bytes, 24),
-            start: be32(bytes, 28),
+            sequence: be32(bytes, SEQUENCE_AT),
+            start: be32(bytes, START_AT),
             errno: be32(bytes, 32),
             features: JournalFeatures(of_version_2(be32(bytes, 40))),
             uuid: bytes
@@ -393,7 +396,7 @@ impl Journal {
         if features.checks() {
             let mut covered = bytes.get(..SUPERBLOCK).unwrap_or_default().to_vec();
             let stored = be32(&covered, SUPERBLOCK_CHECKSUM_AT);
-            clear(&mut covered, SUPERBLOCK_CHECKSUM_AT);
+            put_be32(&mut covered, SUPERBLOCK_CHECKSUM_AT, 0);
             let right = crc32c(u32::MAX, &covered);
             if stored != right {
                 self.error(
@@ -536,7 +539,7 @@ impl Journal {
     fn check_at(&self, bytes: &[u8], at: usize) -> Result<(), String> {
         let stored = be32(bytes, at);
         let mut covered = bytes.to_vec();
-        clear(&mut covered, at);
+        put_be32(&mut covered, at, 0);
         let right = self.superblock.seed().over(&covered).0;
         if stored == right {
             Ok(())
@@ -711,9 +714,9 @@ impl Journal {
     }
 }
 
-fn clear(bytes: &mut [u8], at: usize) {
+fn put_be32(bytes: &mut [u8], at: usize, value: u32) {
     if let Some(field) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
-        *field = [0; 4];
+        *field = value.to_be_bytes();
     }
 }
 
@@ -724,7 +727,8 @@ pub struct Replayed<R> {
     block_bytes: u32,
     /// Where the new content of each changed block begins.
     changed: BTreeMap<BlockNumber, (u64, JournalTag)>,
-    superblock: Option<Vec<u8>>,
+    /// The two superblocks, which no longer say that there is something to replay: offset and bytes.
+    superblocks: Vec<(u64, Vec<u8>)>,
 }
 
 impl<R: ReadAt> Replayed<R> {
@@ -738,14 +742,30 @@ impl<R: ReadAt> Replayed<R> {
             image,
             block_bytes: journal.blocks.block_bytes,
             changed: changed.collect(),
-            superblock: None,
+            superblocks: Vec::new(),
         };
-        replayed.superblock = replayed.recovered_superblock();
+        let superblocks = [replayed.recovered_superblock(), replayed.emptied_journal(journal)];
+        replayed.superblocks = superblocks.into_iter().flatten().collect();
         replayed
     }
 
-    /// The superblock no longer says that there is something to replay.
-    fn recovered_superblock(&self) -> Option<Vec<u8>> {
+    /// The journal's superblock, with an empty log that goes on after the last transaction.
+    fn emptied_journal(&self, journal: &Journal) -> Option<(u64, Vec<u8>)> {
+        let offset = journal.blocks.offset_of(0)?;
+        let mut bytes = vec![0; SUPERBLOCK];
+        self.image.read_at(offset, &mut bytes).ok()?;
+        let last = journal.transactions.last()?.sequence;
+        put_be32(&mut bytes, SEQUENCE_AT, last.wrapping_add(1));
+        put_be32(&mut bytes, START_AT, 0);
+        if journal.superblock.features.checks() {
+            put_be32(&mut bytes, SUPERBLOCK_CHECKSUM_AT, 0);
+            let checksum = crc32c(u32::MAX, &bytes);
+            put_be32(&mut bytes, SUPERBLOCK_CHECKSUM_AT, checksum);
+        }
+        Some((offset, bytes))
+    }
+
+    fn recovered_superblock(&self) -> Option<(u64, Vec<u8>)> {
         let mut bytes = vec![0; SUPERBLOCK];
         self.read_at(1024, &mut bytes).ok()?;
         let mut superblock = Superblock::decode(&bytes);
@@ -755,7 +775,7 @@ impl<R: ReadAt> Replayed<R> {
             superblock.s_checksum = crc32c(u32::MAX, bytes.get(..SUPERBLOCK.saturating_sub(4))?);
             superblock.encode(&mut bytes);
         }
-        Some(bytes)
+        Some((1024, bytes))
     }
 
     /// The blocks whose content a replay changes, and those that it writes as they are already.
@@ -810,8 +830,8 @@ impl<R: ReadAt> ReadAt for Replayed<R> {
             }
             put(block.0.saturating_mul(block_bytes), &bytes);
         }
-        if let Some(superblock) = &self.superblock {
-            put(1024, superblock);
+        for (offset, superblock) in &self.superblocks {
+            put(*offset, superblock);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use kernel::{Design, Lazytime, Placement, Reader, Scenario};
 use protocol::Clock;
 use view::live::{CpuPhase, CpuView, Outcome, Stage, Status};
 use wasm_bindgen::JsCast;
-use web_sys::{Event, HtmlInputElement, HtmlSelectElement};
+use web_sys::{Event, HtmlInputElement, HtmlSelectElement, InputEvent};
 use yew::{Callback, Context, Html, classes, html};
 
 use super::{explore, numbers, stage};
@@ -74,14 +74,15 @@ fn number_field(
     disabled: bool,
     setting: fn(u64) -> Setting,
 ) -> Html {
-    let onchange = context.link().batch_callback(move |event: Event| {
+    // Each keystroke counts: what is not in the state yet is lost when the page is rendered anew.
+    let oninput = context.link().batch_callback(move |event: InputEvent| {
         let input: HtmlInputElement = event.target()?.dyn_into().ok()?;
         input.value().parse().ok().map(|number| Msg::Set(setting(number)))
     });
     html! {
         <label class="field" title={help}>
             <span>{ label }</span>
-            <input type="number" min="1" max={most.to_string()} value={value.to_string()} {disabled} {onchange} />
+            <input type="number" min="1" max={most.to_string()} value={value.to_string()} {disabled} {oninput} />
         </label>
     }
 }
@@ -139,7 +140,7 @@ fn controls(app: &App, context: &Context<App>) -> Html {
 }
 
 fn speed(app: &App, context: &Context<App>) -> Html {
-    let oninput = context.link().batch_callback(|event: yew::InputEvent| {
+    let oninput = context.link().batch_callback(|event: InputEvent| {
         let input: HtmlInputElement = event.target()?.dyn_into().ok()?;
         let tenths: i32 = input.value().parse().ok()?;
         // From right to left slower: 10^3 to 10^7.
