@@ -7,7 +7,7 @@ mod run;
 use gloo::{events::EventListener, render::AnimationFrame, timers::callback::Timeout};
 use kernel::Scenario;
 use protocol::{Answer, Ask, Choice, Clock, Reply, Trouble};
-use view::explore::Link;
+use view::explore::{Link, ReadPhase};
 use wasm_bindgen::JsCast;
 use web_sys::{Blob, DragEvent, HtmlCanvasElement};
 use yew::{Callback, Component, Context, Html, NodeRef, html};
@@ -23,6 +23,8 @@ use crate::{
     theme::Theme,
 };
 
+/// Progress of the reading through the disk is shown this often.
+const PROGRESS_MS: f64 = 200.0;
 /// The image that is open at first.
 pub(crate) const SAMPLES: [(&str, &str, &str); 2] = [
     (
@@ -60,6 +62,7 @@ pub(crate) struct App {
     _on_system_theme: Option<EventListener>,
     last_frame_ms: f64,
     last_render_ms: f64,
+    last_progress_ms: f64,
     pub(crate) table_canvas: NodeRef,
     pub(crate) disk_canvas: NodeRef,
     pub(crate) map_canvas: NodeRef,
@@ -103,6 +106,7 @@ impl Component for App {
             _on_system_theme: on_system_theme,
             last_frame_ms: 0.0,
             last_render_ms: 0.0,
+            last_progress_ms: 0.0,
             table_canvas: NodeRef::default(),
             disk_canvas: NodeRef::default(),
             map_canvas: NodeRef::default(),
@@ -267,12 +271,24 @@ impl App {
                 if let Some(engine) = &mut self.engine {
                     engine.answered();
                 }
-                // The lab shows nothing of what the disk is found to hold while it is read through.
-                let unseen = self.tab == Tab::Lab && matches!(reply.body, Answer::Reading(_));
+                let reading = match &reply.body {
+                    Answer::Reading(state) => state.phase != ReadPhase::Done,
+                    _ => false,
+                };
                 self.explorer_replied(*reply);
-                !unseen
+                !reading || self.reading_is_seen()
             }
         }
+    }
+
+    /// Progress is shown a few times a second, and not in the lab.
+    fn reading_is_seen(&mut self) -> bool {
+        let now = js_sys::Date::now();
+        let due = self.tab == Tab::Explore && now - self.last_progress_ms >= PROGRESS_MS;
+        if due {
+            self.last_progress_ms = now;
+        }
+        due
     }
 
     fn explorer_replied(&mut self, reply: Reply) {

@@ -1,10 +1,8 @@
-//! Who owns a block, and which path leads to an inode: found by walking over everything once, step by step.
-
-use std::collections::BTreeSet;
+//! Who owns a block, and which path leads to an inode: gathered by a check of everything.
 
 use crate::{
-    BlockNumber, FileType, Filesystem, GroupFlags, GroupNumber, Incompat, Inode, InodeNumber, MapItem,
-    ReadAt, Walk, number::divide, slot::bit,
+    BlockNumber, Filesystem, GroupFlags, GroupNumber, Incompat, InodeNumber, ReadAt, Run, number::divide,
+    slot::bit,
 };
 
 /// Runs and names that are kept at most: 16 and 8 bytes each.
@@ -13,8 +11,6 @@ const KEPT_MAX: usize = 8 << 20;
 const DEPTH_MAX: usize = 4096;
 /// Groups that keep their metadata together, at most.
 const FLEX_MAX: u32 = 4096;
-/// Blocks of an inode table in one step.
-const STEP_BLOCKS: u32 = 64;
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +59,7 @@ enum What {
     Attributes,
 }
 
-/// The index: under way, or whole.
+/// Who owns what, as a check has met it: nothing is known before the check has seen all inodes and directories.
 #[derive(Debug, Default)]
 pub struct Index {
     /// Sorted by where they begin, once it is whole.
@@ -71,36 +67,11 @@ pub struct Index {
     /// Inode and the directory that names it first; sorted once it is whole.
     parents: Vec<(u32, u32)>,
     directories: Vec<InodeNumber>,
-    group: u32,
-    block: u32,
-    directory: usize,
     whole: bool,
     full: bool,
 }
 
 impl Index {
-    /// Goes on for a part; gives how many parts are done, and of how many. It is whole when they are the same.
-    pub fn step<R: ReadAt>(&mut self, filesystem: &Filesystem<R>) -> (u64, u64) {
-        let groups = filesystem.geometry().groups;
-        let of = u64::from(groups).saturating_add(self.directories.len() as u64);
-        if self.group < groups {
-            self.inodes(filesystem);
-        } else if let Some(number) = self.directories.get(self.directory).copied() {
-            self.names(filesystem, number);
-            self.directory = self.directory.saturating_add(1);
-        } else if !self.whole {
-            self.owned.sort_unstable_by_key(|owned| owned.start);
-            self.parents.sort_unstable();
-            self.parents.dedup_by_key(|(inode, _)| *inode);
-            self.whole = true;
-        }
-        if self.whole {
-            return (of, of);
-        }
-        let done = u64::from(self.group).saturating_add(self.directory as u64);
-        (done.min(of.saturating_sub(1)), of)
-    }
-
     /// Whether it knows everything.
     pub fn is_whole(&self) -> bool {
         self.whole
@@ -111,68 +82,36 @@ impl Index {
         self.full
     }
 
-    fn next_group(&mut self) {
-        self.group = self.group.saturating_add(1);
-        self.block = 0;
+    /// Sorts what was met. Nothing may be added afterwards.
+    pub(crate) fn finish(&mut self) {
+        self.owned.sort_unstable_by_key(|owned| owned.start);
+        self.parents.sort_unstable();
+        self.parents.dedup_by_key(|(inode, _)| *inode);
+        self.whole = true;
     }
 
-    fn inodes<R: ReadAt>(&mut self, filesystem: &Filesystem<R>) {
-        let geometry = filesystem.geometry();
-        let group = GroupNumber(self.group);
-        let Ok((descriptor, _)) = filesystem.group(group) else {
-            // Descriptors lie in rising order: where one cannot be read, none behind it can.
-            self.group = geometry.groups;
-            return;
-        };
-        let initialised = match descriptor.flags.has(GroupFlags::INODE_UNINIT) {
-            true => 0,
-            false => geometry.inodes_per_group.saturating_sub(descriptor.unused_inodes),
-        };
-        let per_block = geometry.slots_per_block().max(1);
-        let count = initialised
-            .div_ceil(per_block)
-            .saturating_sub(self.block)
-            .min(STEP_BLOCKS);
-        let bitmap = filesystem.inode_bitmap(group, &descriptor);
-        let (Ok(bitmap), true) = (bitmap, count > 0) else {
-            return self.next_group();
-        };
-        let table = filesystem.table_bytes(&descriptor, self.block, count);
-        let size = usize::try_from(geometry.inode_bytes).unwrap_or(128);
-        let begin = self.block.saturating_mul(per_block);
-        for (index, bytes) in (begin..initialised).zip(table.chunks_exact(size)) {
-            let links = bytes.get(0x1a..0x1c).unwrap_or(&[0, 0]) != [0, 0];
-            if let Some(number) = geometry
-                .inode_at(group, index)
-                .filter(|_| links || bit(&bitmap, index))
-            {
-                self.inode(filesystem, number, &Inode::decode(bytes));
-            }
-        }
-        self.block = self.block.saturating_add(count);
+    pub(crate) fn add_directory(&mut self, number: InodeNumber) {
+        self.directories.push(number);
     }
 
-    fn inode<R: ReadAt>(&mut self, filesystem: &Filesystem<R>, number: InodeNumber, inode: &Inode) {
-        if inode.raw.i_mode == 0 && number.get() != 1 {
-            return;
-        }
-        if inode.file_type == Some(FileType::Directory) {
-            self.directories.push(number);
-        }
-        let mut seen = BTreeSet::new();
-        filesystem.walk_map(number, inode, &mut |item| {
-            let (start, blocks, what) = match item {
-                MapItem::Node(node) if !seen.insert(node.block) => return Walk::Past,
-                MapItem::Node(node) => (node.block.0, 1, What::Map),
-                MapItem::Run(run) => (run.start.0, run.blocks, What::Data(run.logical)),
-                MapItem::Finding(_) => return Walk::Deeper,
-            };
-            self.own(start, blocks, number, what);
-            // Hostile trees that many inodes share are not walked for ever.
-            if self.full { Walk::Past } else { Walk::Deeper }
-        });
-        if inode.attribute_block != 0 {
-            self.own(inode.attribute_block, 1, number, What::Attributes);
+    pub(crate) fn add_data(&mut self, inode: InodeNumber, run: &Run) {
+        self.own(run.start.0, run.blocks, inode, What::Data(run.logical));
+    }
+
+    pub(crate) fn add_map(&mut self, inode: InodeNumber, block: BlockNumber) {
+        self.own(block.0, 1, inode, What::Map);
+    }
+
+    pub(crate) fn add_attributes(&mut self, inode: InodeNumber, block: BlockNumber) {
+        self.own(block.0, 1, inode, What::Attributes);
+    }
+
+    /// Remembers that a directory names an inode.
+    pub(crate) fn add_name(&mut self, inode: InodeNumber, directory: InodeNumber) {
+        if self.parents.len() >= KEPT_MAX {
+            self.full = true;
+        } else {
+            self.parents.push((inode.get(), directory.get()));
         }
     }
 
@@ -186,21 +125,6 @@ impl Index {
             blocks,
             inode: inode.get(),
             what,
-        });
-    }
-
-    fn names<R: ReadAt>(&mut self, filesystem: &Filesystem<R>, number: InodeNumber) {
-        let Ok((inode, _)) = filesystem.inode(number) else {
-            return;
-        };
-        filesystem.directory(number, &inode, &mut |_, _, block| {
-            for entry in block.entries {
-                if !matches!(entry.name.as_slice(), b"." | b"..") {
-                    self.parents.push((entry.inode, number.get()));
-                }
-            }
-            self.full |= self.parents.len() >= KEPT_MAX;
-            self.parents.len() < KEPT_MAX
         });
     }
 

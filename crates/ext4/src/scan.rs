@@ -1,7 +1,7 @@
 //! The full check: every inode, directory, map and bitmap, step by step, so that it can be shown and stopped.
 //!
 //! It never changes anything. What it looks for is what e2fsck looks for; what it keeps is one bit per block that
-//! is in use, and five bytes per inode of the groups that were ever used.
+//! is in use, six bytes per inode of the groups that were ever used, and the index of who owns what.
 
 mod bitmaps;
 mod claims;
@@ -13,7 +13,7 @@ mod links;
 use claims::Claims;
 use inodes::Inodes;
 
-use crate::{Filesystem, Finding, ReadAt, Severity};
+use crate::{Filesystem, Finding, Index, ReadAt, Severity};
 
 /// The most findings that are kept; the others are counted.
 const FINDINGS_MAX: usize = 2_000;
@@ -117,6 +117,7 @@ pub struct Scan {
     groups: u32,
     claims: Claims,
     inodes: Inodes,
+    index: Index,
     report: ScanReport,
 }
 
@@ -131,6 +132,7 @@ impl Scan {
             groups: 0,
             claims: Claims::default(),
             inodes: Inodes::default(),
+            index: Index::default(),
             report,
         }
     }
@@ -155,7 +157,10 @@ impl Scan {
             self.phase = match self.phase {
                 ScanPhase::Groups => ScanPhase::Inodes,
                 ScanPhase::Inodes => ScanPhase::Directories,
-                ScanPhase::Directories => ScanPhase::Links,
+                ScanPhase::Directories => {
+                    self.index.finish();
+                    ScanPhase::Links
+                }
                 ScanPhase::Links => ScanPhase::Bitmaps,
                 ScanPhase::Bitmaps | ScanPhase::Done => ScanPhase::Done,
             };
@@ -166,6 +171,11 @@ impl Scan {
     /// What it is doing next.
     pub fn phase(&self) -> ScanPhase {
         self.phase
+    }
+
+    /// Who owns what: known once it is past the directories.
+    pub fn index(&self) -> &Index {
+        &self.index
     }
 
     /// What it has found up to now.

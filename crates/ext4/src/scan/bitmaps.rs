@@ -1,9 +1,8 @@
 //! Bitmaps and counts against what was found to be in use.
 
-use super::{Scan, claims::is_set};
+use super::Scan;
 use crate::{
     Filesystem, Finding, GroupDescriptor, GroupFlags, GroupNumber, ReadAt, Severity, number::divide,
-    slot::bit,
 };
 
 /// Groups in one step.
@@ -71,30 +70,54 @@ fn shown(numbers: &[u64]) -> String {
     text.join(", ")
 }
 
-/// Differences between a bitmap and what is in use: too few bits, too many.
+/// Differences between a bitmap and what is in use, both as words: too few bits, too many.
+///
+/// Bit number `n` of the first `count` stands for `first + n * step`. Most words are the same, and are not looked
+/// into.
 fn differences(
     count: u32,
-    first: u64,
-    step: u32,
-    marked: impl Fn(u32) -> bool,
-    in_use: impl Fn(u32) -> bool,
+    (first, step): (u64, u32),
+    marked: &[u8],
+    in_use: impl Fn(usize) -> u64,
 ) -> [Vec<u64>; 2] {
     let mut differences = [Vec::new(), Vec::new()];
     let [missing, extra] = &mut differences;
-    for index in 0..count {
-        let list = match (marked(index), in_use(index)) {
-            (false, true) => &mut *missing,
-            (true, false) => &mut *extra,
-            _ => continue,
-        };
-        list.push(first.saturating_add(u64::from(index).saturating_mul(step.into())));
+    let words = usize::try_from(count.div_ceil(64)).unwrap_or(0);
+    let chunks = marked.chunks(8).take(words).enumerate();
+    for (at, chunk) in chunks {
+        let marked = chunk
+            .iter()
+            .rev()
+            .fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+        let used = in_use(at);
+        let mut differing = marked ^ used;
+        while differing != 0 {
+            let bit = differing.trailing_zeros();
+            differing &= differing.wrapping_sub(1);
+            let index = (at as u64).saturating_mul(64).saturating_add(bit.into());
+            if index >= count.into() {
+                break;
+            }
+            let list = if used >> bit & 1 == 1 {
+                &mut *missing
+            } else {
+                &mut *extra
+            };
+            list.push(first.saturating_add(index.saturating_mul(step.into())));
+        }
     }
     differences
 }
 
-fn whole_block(bitmap: &[u8], count: u32) -> bool {
-    let bits = u32::try_from(bitmap.len()).unwrap_or(u32::MAX).saturating_mul(8);
-    (count..bits).all(|index| bit(bitmap, index))
+/// Whether all bits from number `count` on are set.
+fn rest_is_set(bitmap: &[u8], count: u32) -> bool {
+    let (bytes, bits) = divide(count, 8);
+    let mut rest = bitmap
+        .get(usize::try_from(bytes).unwrap_or(usize::MAX)..)
+        .unwrap_or_default()
+        .iter();
+    let begun = bits == 0 || rest.next().is_none_or(|byte| byte >> bits == u8::MAX >> bits);
+    begun && rest.all(|byte| *byte == u8::MAX)
 }
 
 fn blocks<R: ReadAt>(
@@ -123,13 +146,9 @@ fn blocks<R: ReadAt>(
                 return error(scan, filesystem, group, "bg_block_bitmap_lo", text);
             }
         };
-        let [missing, extra] = differences(
-            clusters,
-            first,
-            geometry.blocks_per_cluster,
-            |index| bit(&bitmap, index),
-            |index| is_set(bits, index),
-        );
+        let [missing, extra] = differences(clusters, (first, geometry.blocks_per_cluster), &bitmap, |word| {
+            bits.and_then(|bits| bits.get(word)).copied().unwrap_or(0)
+        });
         let per_group = geometry
             .blocks_per_group
             .div_ceil(geometry.blocks_per_cluster.max(1));
@@ -154,7 +173,7 @@ fn blocks<R: ReadAt>(
                 error(scan, filesystem, group, "bg_block_bitmap_lo", text);
             }
         }
-        if !whole_block(&bitmap, clusters) {
+        if !rest_is_set(&bitmap, clusters) {
             let text = "block bitmap: the bits behind the last block are not set".to_owned();
             error(scan, filesystem, group, "bg_block_bitmap_lo", text);
         }
@@ -214,7 +233,9 @@ fn inodes<R: ReadAt>(
         state.map_or(0, |state| state.kind)
     };
     let in_use = |index: u32| kind(index) != 0 || reserved(index);
-    let indexes = || 0..count;
+    // Most groups of a large disk hold nothing: they are not looked through.
+    let occupied = states.is_some() || reserved(0);
+    let indexes = || 0..if occupied { count } else { 0 };
     let used = u32::try_from(indexes().filter(|index| in_use(*index)).count()).unwrap_or(u32::MAX);
     let directories = u32::try_from(indexes().filter(|index| kind(*index) == 2).count()).unwrap_or(u32::MAX);
     let free = count.saturating_sub(used);
@@ -228,7 +249,12 @@ fn inodes<R: ReadAt>(
             }
         };
         let first = u64::from(group.0).saturating_mul(count.into()).saturating_add(1);
-        let [missing, extra] = differences(count, first, 1, |index| bit(&bitmap, index), in_use);
+        let [missing, extra] = differences(count, (first, 1), &bitmap, |word| {
+            let begin = u32::try_from(word).unwrap_or(u32::MAX).saturating_mul(64);
+            (0..64).fold(0, |bits, bit| {
+                bits | u64::from(in_use(begin.saturating_add(bit))) << bit
+            })
+        });
         for (list, what) in [
             (missing, "in use, but marked free"),
             (extra, "marked as in use, but nothing is in them"),
@@ -240,7 +266,7 @@ fn inodes<R: ReadAt>(
                 ));
             }
         }
-        if !whole_block(&bitmap, count) {
+        if !rest_is_set(&bitmap, count) {
             wrong.push((
                 "bg_inode_bitmap_lo",
                 "inode bitmap: the bits behind the last inode are not set".to_owned(),

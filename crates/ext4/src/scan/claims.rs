@@ -1,9 +1,6 @@
 //! Which blocks are in use: one bit for each cluster, group by group.
 
-use crate::{
-    BlockNumber, Geometry, ReadAt,
-    number::{divide, divide_wide},
-};
+use crate::{BlockNumber, Geometry, ReadAt, number::divide_wide};
 
 /// Clusters in use.
 #[derive(Debug, Default)]
@@ -70,7 +67,7 @@ impl Claims {
         before
     }
 
-    /// Whether a cluster of a group is in use.
+    /// The clusters of a group that are in use, one bit each.
     pub(super) fn bits(&self, group: u32) -> Option<&[u64]> {
         let slot = self.groups.get(usize::try_from(group).ok()?)?;
         slot.as_deref()
@@ -97,13 +94,6 @@ fn set(bits: &mut [u64], first: u64, last: u64) -> Option<u64> {
         at = word.saturating_add(1).saturating_mul(64);
     }
     before
-}
-
-/// Whether bit number `index` is set.
-pub(super) fn is_set(bits: Option<&[u64]>, index: u32) -> bool {
-    let (word, bit) = divide(index, 64);
-    let word = usize::try_from(word).ok().and_then(|word| bits?.get(word));
-    word.is_some_and(|word| word >> bit & 1 != 0)
 }
 
 #[cfg(test)]

@@ -173,6 +173,9 @@ impl<R: ReadAt> Directory<'_, R> {
             return self.error(block, entry.at, text);
         };
         let dots = matches!(entry.name.as_slice(), b"." | b"..");
+        if !dots {
+            self.scan.index.add_name(number, self.number);
+        }
         if dots && !first {
             self.error(block, entry.at, format!("“{}” is not at its beginning", name()));
         }

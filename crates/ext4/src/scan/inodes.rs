@@ -298,6 +298,7 @@ fn count<R: ReadAt>(scan: &mut Scan, filesystem: &Filesystem<R>, number: InodeNu
         *sort = sort.saturating_add(1);
     }
     if inode.file_type == Some(FileType::Directory) {
+        scan.index.add_directory(number);
         scan.inodes.directories.push(DirectoryState {
             number,
             dotdot: 0,
@@ -342,7 +343,7 @@ fn walk<R: ReadAt>(
     let resize = number.get() == 7 && superblock.compat().has(Compat::RESIZE_INODE);
     let mut last_cluster = None;
     let cluster = |block: u64| crate::number::divide_wide(block, geometry.blocks_per_cluster).0;
-    let (claims, report) = (&mut scan.claims, &mut scan.report);
+    let (claims, report, index) = (&mut scan.claims, &mut scan.report, &mut scan.index);
     let mut tree = BTreeSet::new();
     filesystem.walk_map(number, inode, &mut |item| {
         let twice = |block: BlockNumber| {
@@ -357,6 +358,7 @@ fn walk<R: ReadAt>(
             MapItem::Node(node) => {
                 report.counts.map_blocks = report.counts.map_blocks.saturating_add(1);
                 walked.blocks = walked.blocks.saturating_add(per_cluster);
+                index.add_map(number, node.block);
                 let claimed = claims.claim(node.block, 1);
                 if resize {
                     return if tree.insert(node.block) {
@@ -373,6 +375,7 @@ fn walk<R: ReadAt>(
             }
             MapItem::Run(run) => {
                 let blocks = u64::from(run.blocks);
+                index.add_data(number, &run);
                 report.counts.runs = report.counts.runs.saturating_add(1);
                 report.counts.data_blocks = report.counts.data_blocks.saturating_add(blocks);
                 walked.runs = walked.runs.saturating_add(1);
@@ -542,6 +545,7 @@ fn attributes<R: ReadAt>(
             let text = format!("its attributes are said to be in block {block}, outside the file system");
             scan.report.push(filesystem.inode_finding(number, text));
         } else {
+            scan.index.add_attributes(number, block);
             if scan.claims.claim(block, 1).is_some() {
                 let text = format!("its attribute block {block} is also in use by something else");
                 scan.report.push(Finding::of_inode(

@@ -18,8 +18,6 @@ pub enum ReadPhase {
     Links,
     /// Bitmaps and counts.
     Bitmaps,
-    /// Who owns which block, and where every inode's name is.
-    Owners,
     /// It is done.
     Done,
 }
@@ -33,7 +31,6 @@ impl ReadPhase {
             Self::Directories => "directories",
             Self::Links => "names and links",
             Self::Bitmaps => "bitmaps",
-            Self::Owners => "owners of blocks",
             Self::Done => "done",
         }
     }
@@ -64,7 +61,6 @@ pub struct ReadingState {
 #[derive(Debug)]
 pub struct Reader {
     scan: Scan,
-    index: Index,
     told: usize,
     share: f32,
 }
@@ -80,7 +76,6 @@ impl Reader {
     pub fn new(opened: Vec<ext4::Finding>) -> Self {
         Self {
             scan: Scan::new(opened),
-            index: Index::default(),
             told: 0,
             share: 0.0,
         }
@@ -88,7 +83,7 @@ impl Reader {
 
     /// Who owns what, as far as is known.
     pub fn index(&self) -> &Index {
-        &self.index
+        self.scan.index()
     }
 
     /// Goes on while `more` says so, at least for one part; gives what is new.
@@ -97,7 +92,7 @@ impl Reader {
         filesystem: &Filesystem<R>,
         mut more: impl FnMut() -> bool,
     ) -> ReadingState {
-        while !self.index.is_whole() {
+        while self.scan.phase() != ScanPhase::Done {
             self.step(filesystem);
             if !more() {
                 break;
@@ -107,23 +102,21 @@ impl Reader {
     }
 
     fn step<R: ReadAt>(&mut self, filesystem: &Filesystem<R>) {
-        let part = |done: u64, of: u64| if of == 0 { 1.0 } else { done as f32 / of as f32 };
-        if self.scan.phase() != ScanPhase::Done {
-            let progress = self.scan.step(filesystem);
-            // Inodes and directories are most of the work.
-            let (from, width) = match progress.phase {
-                ScanPhase::Groups => (0.0, 0.05),
-                ScanPhase::Inodes => (0.05, 0.35),
-                ScanPhase::Directories => (0.4, 0.25),
-                ScanPhase::Links => (0.65, 0.05),
-                ScanPhase::Bitmaps => (0.7, 0.1),
-                ScanPhase::Done => (0.8, 0.0),
-            };
-            self.share = from + width * part(progress.done, progress.of);
-        } else {
-            let (done, of) = self.index.step(filesystem);
-            self.share = 0.8 + 0.2 * part(done, of);
-        }
+        let progress = self.scan.step(filesystem);
+        let part = match progress.of {
+            0 => 1.0,
+            of => progress.done as f32 / of as f32,
+        };
+        // Inodes and directories are most of the work.
+        let (from, width) = match progress.phase {
+            ScanPhase::Groups => (0.0, 0.05),
+            ScanPhase::Inodes => (0.05, 0.5),
+            ScanPhase::Directories => (0.55, 0.3),
+            ScanPhase::Links => (0.85, 0.05),
+            ScanPhase::Bitmaps => (0.9, 0.1),
+            ScanPhase::Done => (1.0, 0.0),
+        };
+        self.share = from + width * part;
     }
 
     fn state(&mut self) -> ReadingState {
@@ -138,7 +131,6 @@ impl Reader {
             ScanPhase::Directories => ReadPhase::Directories,
             ScanPhase::Links => ReadPhase::Links,
             ScanPhase::Bitmaps => ReadPhase::Bitmaps,
-            ScanPhase::Done if !self.index.is_whole() => ReadPhase::Owners,
             ScanPhase::Done => ReadPhase::Done,
         };
         ReadingState {
@@ -163,7 +155,7 @@ impl Reader {
             errors: report.errors,
             warnings: report.warnings,
             notes: report.notes,
-            owners_full: self.index.is_full(),
+            owners_full: self.scan.index().is_full(),
         }
     }
 }
