@@ -8,7 +8,9 @@ use crate::{
 };
 
 /// The crates that run natively.
-const NATIVE: [&str; 7] = ["ext4", "trace", "machine", "kernel", "view", "protocol", "xtask"];
+const NATIVE: [&str; 8] = [
+    "ext4", "trace", "machine", "kernel", "view", "protocol", "cli", "xtask",
+];
 /// The crates that are wasm only.
 const WASM: [&str; 2] = ["app", "engine"];
 /// The folder of broken images that the project's makers share; `EXT4LAB_SHARED` names another.

@@ -1,0 +1,36 @@
+//! ext4lab on the command line. Only reads; knows nothing of the page and its engines.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod arguments;
+mod bytes;
+mod commands;
+mod finding;
+mod image;
+mod inode;
+mod moment;
+mod progress;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use commands::{blocks, cat, completions, info, journal, ls, orphans, scan, stat, tree, xattr};
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Ls(arguments) => ls::run(&arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
+        Command::Cat(arguments) => cat::run(&arguments),
+        Command::Tree(arguments) => tree::run(&arguments),
+        Command::Blocks(arguments) => blocks::run(&arguments),
+        Command::Xattr(arguments) => xattr::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
+        Command::Orphans(arguments) => orphans::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+    };
+    answer::exit(done)
+}
