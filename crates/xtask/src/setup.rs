@@ -1,72 +1,26 @@
 //! Installs what is missing. Looks before it acts: with everything there it takes a moment.
 
-use std::{env, fs, path::PathBuf};
+mod debian;
+mod rust;
 
-use crate::shell::{Result, command, output, root, run as execute, timed};
+use std::fs;
+
+use crate::{
+    shell::{Result, command, output, root, run as execute, timed},
+    toolchain::cargo_bin,
+};
 
 /// 0.22 needs a newer compiler.
 const TRUNK: &str = "0.21.14";
-/// What the tests and the browser need of Debian: a file that shows it is there, and the package.
-const DEBIAN: [(&str, &str); 2] = [("/usr/bin/chromium", "chromium"), ("/sbin/mke2fs", "e2fsprogs")];
 
 /// Installs what is missing.
 pub(crate) fn run() -> Result<()> {
-    rust()?;
-    debian()?;
+    rust::run()?;
+    debian::tools()?;
     wasm_bindgen()?;
     trunk()?;
     node_packages()?;
     wasm_opt()
-}
-
-/// The target of the page, and the source of std for the threaded engine.
-fn rust() -> Result<()> {
-    let sysroot = PathBuf::from(output("rustc", &["--print", "sysroot"]).ok_or("rustc does not start")?);
-    let library = sysroot.join("lib/rustlib");
-    for (there, kind, name) in [
-        (
-            library.join("wasm32-unknown-unknown/lib"),
-            "target",
-            "wasm32-unknown-unknown",
-        ),
-        (library.join("src/rust/library/std"), "component", "rust-src"),
-    ] {
-        if !there.exists() {
-            timed(&format!("adding the Rust {kind} {name}"), || {
-                execute(&mut command("rustup", &[kind, "add", name]))
-            })?;
-        }
-    }
-    Ok(())
-}
-
-fn debian() -> Result<()> {
-    let missing: Vec<&str> = DEBIAN
-        .iter()
-        .filter(|(file, _)| !PathBuf::from(file).exists() && !PathBuf::from("/usr").join(&file[1..]).exists())
-        .map(|(_, package)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let as_root = output("id", &["-u"]).as_deref() == Some("0");
-    if !as_root || !PathBuf::from("/usr/bin/apt-get").exists() {
-        println!(
-            "• please install with your package manager: {}",
-            missing.join(", ")
-        );
-        println!("  (the browser tests need Chromium, the tests of the image reader need e2fsprogs)");
-        return Ok(());
-    }
-    timed(&format!("installing Debian's {}", missing.join(", ")), || {
-        execute(&mut command("apt-get", &["update", "-qq"]))?;
-        let arguments = [
-            &["install", "-y", "-qq", "--no-install-recommends"],
-            missing.as_slice(),
-        ]
-        .concat();
-        execute(command("apt-get", &arguments).env("DEBIAN_FRONTEND", "noninteractive"))
-    })
 }
 
 /// The program has to be of the version of the library in Cargo.lock.
@@ -159,10 +113,4 @@ fn wasm_opt() -> Result<()> {
         let _ = fs::remove_file(&to);
         std::os::unix::fs::symlink(&from, &to).map_err(|error| format!("{}: {error}", to.display()))
     })
-}
-
-fn cargo_bin() -> Option<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
-        .map(|home| home.join("bin"))
 }
