@@ -12,6 +12,7 @@ use crate::{
 
 /// 0.22 needs a newer compiler.
 const TRUNK: &str = "0.21.14";
+const WASM_OPT: &str = "web/node_modules/binaryen/bin/wasm-opt";
 
 /// Installs what is missing.
 pub(crate) fn run() -> Result<()> {
@@ -99,18 +100,22 @@ fn node_packages() -> Result<()> {
     fs::write(&stamp, lock).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-/// Links npm's wasm-opt to where Trunk looks for it. One that is there already is left alone.
+/// Copies npm's wasm-opt to where a bare `trunk serve` looks for it; what we start ourselves finds npm's own.
+///
+/// A link would dangle once the checkout is gone. The program is one file that needs nothing beside it.
 fn wasm_opt() -> Result<()> {
-    if output("wasm-opt", &["--version"]).is_some() {
-        return Ok(());
-    }
-    let from = root().join("web/node_modules/binaryen/bin/wasm-opt");
     let folder = cargo_bin().ok_or("neither CARGO_HOME nor HOME is set")?;
     let to = folder.join("wasm-opt");
-    timed("linking wasm-opt", || {
+    let wanted = output("wasm-opt", &["--version"]).ok_or("npm's wasm-opt does not start")?;
+    if !to.is_symlink() && output(&to.to_string_lossy(), &["--version"]) == Some(wanted) {
+        return Ok(());
+    }
+    timed("copying wasm-opt to cargo's programs", || {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        // A dangling link of an earlier checkout may be in the way; that there is none is fine.
-        let _ = fs::remove_file(&to);
-        std::os::unix::fs::symlink(&from, &to).map_err(|error| format!("{}: {error}", to.display()))
+        // Renamed into place: another checkout's Trunk may be starting the old one.
+        let new = folder.join(format!("wasm-opt.{}", std::process::id()));
+        fs::copy(root().join(WASM_OPT), &new)
+            .and_then(|_| fs::rename(&new, &to))
+            .map_err(|error| format!("{}: {error}", to.display()))
     })
 }

@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use crate::shell::root;
+
 /// Debian has no std for wasm: cargo is told to compile it, which only an unstable flag does.
 pub(crate) const DEBIAN_WASM: [(&str, &str); 2] = [
     ("RUSTC_BOOTSTRAP", "1"),
@@ -27,9 +29,10 @@ pub(crate) fn is_debian() -> bool {
     DEBIAN.load(Ordering::Relaxed)
 }
 
-/// Lets a program find what set-up installed, also where cargo's folder of programs is not on the path.
+/// Lets a program find what set-up installed: npm's wasm-opt first, and cargo's programs also where their folder is
+/// not on the path.
 pub(crate) fn apply(command: &mut Command) {
-    let mut folders = Vec::new();
+    let mut folders = vec![root().join("web/node_modules/.bin")];
     if is_debian() {
         let bin = PathBuf::from(DEBIAN_BIN);
         command
