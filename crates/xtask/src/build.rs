@@ -6,7 +6,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use crate::shell::{Result, command, output, root, run, timed};
+use crate::{
+    shell::{Result, command, output, root, run, timed},
+    toolchain,
+};
 
 /// What Chromium, Firefox and Safari take; `--all-features` would make modules that they refuse.
 const WASM_FEATURES: [&str; 6] = [
@@ -33,7 +36,7 @@ const NEEDS_THREADS: &str = "EXT4LAB_NEEDS_THREADS";
 /// Builds the page into `dist/`, and prints what it weighs.
 pub(crate) fn page(threads: Threads) -> Result<()> {
     let mut trunk = command("trunk", &["build", "--release"]);
-    trunk.env("NO_COLOR", "true");
+    toolchain::for_wasm(&mut trunk).env("NO_COLOR", "true");
     if threads == Threads::Needed {
         trunk.env(NEEDS_THREADS, "1");
     }

@@ -7,6 +7,7 @@ mod serve;
 mod setup;
 mod shell;
 mod test;
+mod toolchain;
 
 use std::process::ExitCode;
 

@@ -1,72 +1,27 @@
 //! Installs what is missing. Looks before it acts: with everything there it takes a moment.
 
-use std::{env, fs, path::PathBuf};
+mod debian;
+mod rust;
 
-use crate::shell::{Result, command, output, root, run as execute, timed};
+use std::fs;
+
+use crate::{
+    shell::{Result, command, output, root, run as execute, timed},
+    toolchain::cargo_bin,
+};
 
 /// 0.22 needs a newer compiler.
 const TRUNK: &str = "0.21.14";
-/// What the tests and the browser need of Debian: a file that shows it is there, and the package.
-const DEBIAN: [(&str, &str); 2] = [("/usr/bin/chromium", "chromium"), ("/sbin/mke2fs", "e2fsprogs")];
+const WASM_OPT: &str = "web/node_modules/binaryen/bin/wasm-opt";
 
 /// Installs what is missing.
 pub(crate) fn run() -> Result<()> {
-    rust()?;
-    debian()?;
+    rust::run()?;
+    debian::tools()?;
     wasm_bindgen()?;
     trunk()?;
     node_packages()?;
     wasm_opt()
-}
-
-/// The target of the page, and the source of std for the threaded engine.
-fn rust() -> Result<()> {
-    let sysroot = PathBuf::from(output("rustc", &["--print", "sysroot"]).ok_or("rustc does not start")?);
-    let library = sysroot.join("lib/rustlib");
-    for (there, kind, name) in [
-        (
-            library.join("wasm32-unknown-unknown/lib"),
-            "target",
-            "wasm32-unknown-unknown",
-        ),
-        (library.join("src/rust/library/std"), "component", "rust-src"),
-    ] {
-        if !there.exists() {
-            timed(&format!("adding the Rust {kind} {name}"), || {
-                execute(&mut command("rustup", &[kind, "add", name]))
-            })?;
-        }
-    }
-    Ok(())
-}
-
-fn debian() -> Result<()> {
-    let missing: Vec<&str> = DEBIAN
-        .iter()
-        .filter(|(file, _)| !PathBuf::from(file).exists() && !PathBuf::from("/usr").join(&file[1..]).exists())
-        .map(|(_, package)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let as_root = output("id", &["-u"]).as_deref() == Some("0");
-    if !as_root || !PathBuf::from("/usr/bin/apt-get").exists() {
-        println!(
-            "• please install with your package manager: {}",
-            missing.join(", ")
-        );
-        println!("  (the browser tests need Chromium, the tests of the image reader need e2fsprogs)");
-        return Ok(());
-    }
-    timed(&format!("installing Debian's {}", missing.join(", ")), || {
-        execute(&mut command("apt-get", &["update", "-qq"]))?;
-        let arguments = [
-            &["install", "-y", "-qq", "--no-install-recommends"],
-            missing.as_slice(),
-        ]
-        .concat();
-        execute(command("apt-get", &arguments).env("DEBIAN_FRONTEND", "noninteractive"))
-    })
 }
 
 /// The program has to be of the version of the library in Cargo.lock.
@@ -145,24 +100,22 @@ fn node_packages() -> Result<()> {
     fs::write(&stamp, lock).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-/// Links npm's wasm-opt to where Trunk looks for it. One that is there already is left alone.
+/// Copies npm's wasm-opt to where a bare `trunk serve` looks for it; what we start ourselves finds npm's own.
+///
+/// A link would dangle once the checkout is gone. The program is one file that needs nothing beside it.
 fn wasm_opt() -> Result<()> {
-    if output("wasm-opt", &["--version"]).is_some() {
-        return Ok(());
-    }
-    let from = root().join("web/node_modules/binaryen/bin/wasm-opt");
     let folder = cargo_bin().ok_or("neither CARGO_HOME nor HOME is set")?;
     let to = folder.join("wasm-opt");
-    timed("linking wasm-opt", || {
+    let wanted = output("wasm-opt", &["--version"]).ok_or("npm's wasm-opt does not start")?;
+    if !to.is_symlink() && output(&to.to_string_lossy(), &["--version"]) == Some(wanted) {
+        return Ok(());
+    }
+    timed("copying wasm-opt to cargo's programs", || {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        // A dangling link of an earlier checkout may be in the way; that there is none is fine.
-        let _ = fs::remove_file(&to);
-        std::os::unix::fs::symlink(&from, &to).map_err(|error| format!("{}: {error}", to.display()))
+        // Renamed into place: another checkout's Trunk may be starting the old one.
+        let new = folder.join(format!("wasm-opt.{}", std::process::id()));
+        fs::copy(root().join(WASM_OPT), &new)
+            .and_then(|_| fs::rename(&new, &to))
+            .map_err(|error| format!("{}: {error}", to.display()))
     })
-}
-
-fn cargo_bin() -> Option<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
-        .map(|home| home.join("bin"))
 }

@@ -6,6 +6,8 @@ use std::{
     time::Instant,
 };
 
+use crate::toolchain;
+
 /// What goes wrong here is told to a person as a sentence.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
@@ -15,10 +17,11 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
-/// A command that runs in the root of the project.
+/// A command that runs in the root of the project, and finds what set-up installed.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    toolchain::apply(&mut command);
     command
 }
 
