@@ -16,7 +16,7 @@ const INLINE_PARENT: usize = 4;
 /// Bytes of a directory that are in the inode's `i_block`.
 const INLINE_FIRST: usize = 60;
 /// The most blocks of a directory that are read; the kernel's limit is lower.
-const BLOCKS_MAX: u32 = 1 << 24;
+const BLOCKS_MAX: u64 = 1 << 24;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,12 +245,15 @@ impl<R: ReadAt> Filesystem<R> {
         }
         let mapping = self.mapping(number, inode);
         let mut findings = mapping.findings;
+        // Runs that lie over each other could make more blocks than there are.
+        let mut left = self.geometry().blocks.min(BLOCKS_MAX);
         for run in &mapping.runs {
             for index in 0..run.blocks {
                 let logical = run.logical.saturating_add(index);
-                if logical > BLOCKS_MAX {
+                let Some(rest) = left.checked_sub(1) else {
                     return findings;
-                }
+                };
+                left = rest;
                 let block = BlockNumber(run.start.0.saturating_add(index.into()));
                 let found = match self.block(block) {
                     Ok(bytes) => {

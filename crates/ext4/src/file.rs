@@ -94,10 +94,9 @@ impl<R: ReadAt> File<'_, R> {
     /// The disk's block that holds a block of the file; `None` for a hole, and for what was never written.
     pub fn block_of(&self, logical: u32) -> Option<BlockNumber> {
         let runs = &self.mapping()?.runs;
-        // Runs of a good file are in order; those of a bad one are looked through.
-        let run = runs
-            .iter()
-            .find(|run| run.logical <= logical && u64::from(logical) < run.end())?;
+        // Good runs are sorted by where they begin and do not overlap; of others some are not found.
+        let skip = runs.partition_point(|run| run.end() <= u64::from(logical));
+        let run = runs.get(skip).filter(|run| run.logical <= logical)?;
         let within = u64::from(logical.saturating_sub(run.logical));
         (!run.unwritten).then(|| BlockNumber(run.start.0.saturating_add(within)))
     }

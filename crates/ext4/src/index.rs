@@ -1,5 +1,7 @@
 //! Who owns a block, and which path leads to an inode: gathered by a check of everything.
 
+use std::collections::BTreeSet;
+
 use crate::{
     BlockNumber, Filesystem, GroupFlags, GroupNumber, Incompat, InodeNumber, ReadAt, Run, number::divide,
     slot::bit,
@@ -7,7 +9,7 @@ use crate::{
 
 /// Runs and names that are kept at most: 16 and 8 bytes each.
 const KEPT_MAX: usize = 8 << 20;
-/// How long a path may be, in directories: a circle of parents ends here.
+/// How long a path may be, in directories.
 const DEPTH_MAX: usize = 4096;
 /// Groups that keep their metadata together, at most.
 const FLEX_MAX: u32 = 4096;
@@ -196,6 +198,7 @@ impl Index {
             return None;
         }
         let mut parts = Vec::new();
+        let mut seen = BTreeSet::new();
         let mut here = inode;
         while here != InodeNumber::ROOT {
             let at = self
@@ -206,10 +209,11 @@ impl Index {
                 .parents
                 .get(at)
                 .and_then(|(_, parent)| InodeNumber::new(*parent))?;
-            parts.push(filesystem.name_in(parent, here)?);
-            if parts.len() > DEPTH_MAX {
+            // Directories that lead to each other in a circle lead nowhere.
+            if !seen.insert(here) || seen.len() > DEPTH_MAX {
                 return None;
             }
+            parts.push(filesystem.name_in(parent, here)?);
             here = parent;
         }
         let mut path = Vec::new();

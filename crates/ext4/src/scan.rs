@@ -116,6 +116,8 @@ pub struct Scan {
     /// Groups whose descriptors can be read.
     groups: u32,
     claims: Claims,
+    /// Blocks of directories that were read: none is read twice, whoever shares it.
+    read: Claims,
     inodes: Inodes,
     index: Index,
     report: ScanReport,
@@ -131,6 +133,7 @@ impl Scan {
             at: 0,
             groups: 0,
             claims: Claims::default(),
+            read: Claims::default(),
             inodes: Inodes::default(),
             index: Index::default(),
             report,

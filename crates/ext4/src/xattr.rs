@@ -70,6 +70,15 @@ fn prefix(index: u8) -> &'static str {
     }
 }
 
+/// Whether values in inodes of their own are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnValues {
+    /// They are.
+    Read,
+    /// They are left for later, as many attributes may name one.
+    Leave,
+}
+
 /// An entry as it lies there.
 struct RawEntry<'e> {
     name: &'e [u8],
@@ -170,13 +179,13 @@ impl<R: ReadAt> Filesystem<R> {
     /// An inode's extended attributes, and what is wrong with them.
     pub fn attributes(&self, number: InodeNumber, inode: &Inode) -> (Vec<Attribute>, Vec<Finding>) {
         let (mut attributes, mut findings) = match self.inode_bytes(number) {
-            Ok(bytes) => self.attributes_in_inode(number, &bytes),
+            Ok(bytes) => self.attributes_in_inode(number, &bytes, OwnValues::Read),
             Err(_) => (Vec::new(), Vec::new()),
         };
         if inode.attribute_block != 0 {
             let block = BlockNumber(inode.attribute_block);
             let offset = self.geometry().offset_of(block);
-            let (found, wrong) = self.attribute_block(block);
+            let (found, wrong) = self.attribute_block(block, OwnValues::Read);
             attributes.extend(found);
             findings.extend(
                 wrong.into_iter().map(|text| {
@@ -192,6 +201,7 @@ impl<R: ReadAt> Filesystem<R> {
         &self,
         number: InodeNumber,
         bytes: &[u8],
+        values: OwnValues,
     ) -> (Vec<Attribute>, Vec<Finding>) {
         let mut attributes = Vec::new();
         let Some(region) = in_inode(bytes) else {
@@ -202,6 +212,7 @@ impl<R: ReadAt> Filesystem<R> {
             bytes: region,
             entries_at: 0,
             place: AttributePlace::Inode,
+            values,
         };
         self.read_entries(&source, &mut attributes, &mut wrong);
         let findings = wrong.into_iter().map(|text| self.inode_finding(number, text));
@@ -214,7 +225,11 @@ impl<R: ReadAt> Filesystem<R> {
     }
 
     /// The attributes in a block, and what is wrong with it.
-    pub(crate) fn attribute_block(&self, block: BlockNumber) -> (Vec<Attribute>, Vec<String>) {
+    pub(crate) fn attribute_block(
+        &self,
+        block: BlockNumber,
+        values: OwnValues,
+    ) -> (Vec<Attribute>, Vec<String>) {
         let mut attributes = Vec::new();
         let bytes = match self.block(block) {
             Ok(bytes) => bytes,
@@ -244,6 +259,7 @@ impl<R: ReadAt> Filesystem<R> {
             bytes: &bytes,
             entries_at: BLOCK_HEADER,
             place: AttributePlace::Block(block),
+            values,
         };
         self.read_entries(&source, &mut attributes, &mut wrong);
         (attributes, wrong)
@@ -271,7 +287,7 @@ impl<R: ReadAt> Filesystem<R> {
             let shown = String::from_utf8_lossy(&name).into_owned();
             let (value, place) = match InodeNumber::new(entry.value_inode) {
                 Some(inode) => {
-                    let value = self.own_value(inode, &entry);
+                    let value = self.own_value(inode, &entry, region.values);
                     (
                         value.map_err(|why| format!("the value of {shown}: {why}")),
                         AttributePlace::OwnInode(inode),
@@ -313,8 +329,23 @@ impl<R: ReadAt> Filesystem<R> {
         }
     }
 
+    /// Whether the hash that an inode keeps of the value in it is right; older makers left it out.
+    pub(crate) fn own_value_right(&self, number: InodeNumber) -> Option<bool> {
+        let seed = self.seed()?;
+        let (inode, _) = self.inode(number).ok()?;
+        let bytes = usize::try_from(inode.size.min(VALUE_MAX)).unwrap_or(0);
+        let mut value = vec![0; bytes];
+        self.file(number, &inode).read_at(0, &mut value).ok()?;
+        Some(inode.raw.i_atime == 0 || crc32c(seed.0, &value) == inode.raw.i_atime)
+    }
+
     /// The value in an inode of its own.
-    fn own_value(&self, number: InodeNumber, entry: &RawEntry<'_>) -> Result<Vec<u8>, String> {
+    fn own_value(
+        &self,
+        number: InodeNumber,
+        entry: &RawEntry<'_>,
+        values: OwnValues,
+    ) -> Result<Vec<u8>, String> {
         let (inode, _) = self.inode(number).map_err(|why| why.to_string())?;
         if !inode.flags.has(InodeFlags::EA_INODE) {
             return Err(format!("inode {number} is not one that holds values"));
@@ -331,6 +362,9 @@ impl<R: ReadAt> Filesystem<R> {
                 "inode {number} holds {} bytes, more than {VALUE_MAX}",
                 inode.size
             ));
+        }
+        if values == OwnValues::Leave {
+            return Ok(Vec::new());
         }
         let mut value = vec![0; entry.value_bytes];
         self.file(number, &inode)
@@ -375,6 +409,7 @@ struct Region<'r> {
     bytes: &'r [u8],
     entries_at: usize,
     place: AttributePlace,
+    values: OwnValues,
 }
 
 fn block_checksum(seed: Seed, block: BlockNumber, bytes: &[u8]) -> u32 {

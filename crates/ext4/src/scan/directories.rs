@@ -66,6 +66,11 @@ impl<R: ReadAt> Directory<'_, R> {
         for run in filesystem.mapping(number, inode).runs {
             for index in 0..run.blocks {
                 let block = BlockNumber(run.start.0.saturating_add(index.into()));
+                // A cluster is read block by block, but claimed as one.
+                let alone = filesystem.geometry().blocks_per_cluster == 1;
+                if directory.scan.read.claim(block, 1).is_some() && alone {
+                    continue;
+                }
                 directory.block(run.logical.saturating_add(index), block);
             }
         }

@@ -45,6 +45,7 @@ fn begin<R: ReadAt>(scan: &mut Scan, filesystem: &Filesystem<R>) {
         scan.report.push(Finding::error("group descriptors", at, text));
     }
     scan.claims = Claims::new(geometry, scan.groups, filesystem.image());
+    scan.read = Claims::new(geometry, scan.groups, filesystem.image());
     scan.inodes = Inodes::new(scan.groups);
     let (_, findings) = filesystem.backups(BACKUPS);
     scan.report.extend(findings);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Scan;
 use crate::{
     BlockNumber, Compat, FileType, Filesystem, Finding, GroupFlags, GroupNumber, Incompat, Inode, InodeFlags,
-    InodeNumber, MapItem, ReadAt, RoCompat, Walk, inode, number::divide, slot::bit,
+    InodeNumber, MapItem, ReadAt, RoCompat, Walk, inode, number::divide, slot::bit, xattr::OwnValues,
 };
 
 /// Bytes of an inode table in one step.
@@ -533,7 +533,7 @@ fn attributes<R: ReadAt>(
     inode: &Inode,
     bytes: &[u8],
 ) {
-    let (found, findings) = filesystem.attributes_in_inode(number, bytes);
+    let (found, findings) = filesystem.attributes_in_inode(number, bytes, OwnValues::Leave);
     scan.report.extend(findings);
     let mut values = found;
     if inode.attribute_block != 0 {
@@ -554,7 +554,7 @@ fn attributes<R: ReadAt>(
                     text,
                 ));
             }
-            let (in_block, wrong) = filesystem.attribute_block(block);
+            let (in_block, wrong) = filesystem.attribute_block(block, OwnValues::Leave);
             let shared = filesystem.attribute_block_users(block);
             scan.inodes.attribute_blocks.insert(block, (shared, 1));
             values.extend(in_block);

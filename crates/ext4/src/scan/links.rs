@@ -15,6 +15,7 @@ pub(super) fn step<R: ReadAt>(scan: &mut Scan, filesystem: &Filesystem<R>) -> u6
         root(scan, filesystem);
         family(scan, filesystem);
         attribute_blocks(scan, filesystem);
+        values(scan, filesystem);
     }
     let of = u64::from(scan.groups);
     let end = scan.at.saturating_add(GROUPS).min(of);
@@ -115,9 +116,18 @@ fn attribute_blocks<R: ReadAt>(scan: &mut Scan, filesystem: &Filesystem<R>) {
         if said != users {
             let offset = filesystem.geometry().offset_of(*block);
             let text = format!("it says that {said} inodes use it, but {users} do");
-            scan.report.findings.reserve(1);
             scan.report
                 .push(Finding::error(format!("attribute block {block}"), offset, text));
+        }
+    }
+}
+
+/// The values in inodes of their own, each read once.
+fn values<R: ReadAt>(scan: &mut Scan, filesystem: &Filesystem<R>) {
+    for number in scan.inodes.values.keys() {
+        if filesystem.own_value_right(*number) == Some(false) {
+            let text = "the hash that it keeps of the value in it is wrong".to_owned();
+            scan.report.push(filesystem.inode_finding(*number, text));
         }
     }
 }
