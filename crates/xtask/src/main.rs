@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod fuzz;
 mod samples;
 mod serve;
 mod setup;
@@ -21,6 +22,7 @@ cargo xtask COMMAND
   engine-threads    build the threaded engine (Trunk calls this)
   e2e [FILTER]      browser tests against the page in dist/
   bench             figures side by side, as ratios
+  fuzz [SECONDS]    fuzz the reader, 60 seconds if nothing is said
   samples           make the sample images in assets/ anew
 ";
 
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         ["engine-threads"] => build::engine_threads_for_trunk(),
         ["e2e", rest @ ..] => test::browser(rest).map(drop),
         ["bench"] => bench::run(),
+        ["fuzz"] => fuzz::run("60"),
+        ["fuzz", seconds] => fuzz::run(seconds),
         ["samples"] => samples::run(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -60,7 +60,7 @@ fn trunk() -> Result<()> {
 }
 
 /// These programs wait for files most of the time: compiling them fast matters more than their speed.
-fn cargo_install(arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo_install(arguments: &[&str]) -> Result<()> {
     let mut cargo = command("cargo", &[&["install"], arguments].concat());
     cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
