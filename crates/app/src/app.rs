@@ -12,7 +12,9 @@ use wasm_bindgen::JsCast;
 use web_sys::{Blob, DragEvent, HtmlCanvasElement};
 use yew::{Callback, Component, Context, Html, NodeRef, html};
 
-pub(crate) use explorer::{CONTENT_A_PAGE, Explorer, GROUPS_A_PAGE, Look, Show, TreeRow, View, Wanted};
+pub(crate) use explorer::{
+    CONTENT_A_PAGE, Explorer, GROUPS_A_PAGE, Look, PICTURE_MAX, Show, TreeRow, View, Wanted,
+};
 pub(crate) use message::{ClockChoice, Image, Msg, Setting, Tab};
 
 use crate::{

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::{Answer, Ask, SHARES_MAX};
 use view::explore::{
     BlockCard, BlockMap, Content, DirectoryPage, EntryKind, EntryRow, Finding, GroupRow, InodeCard,
-    InodeDetails, JournalCard, Link, OrphansCard, Overview, ReadPhase, ReadingState, TableWindow,
+    InodeDetails, JournalCard, Link, OrphansCard, Overview, ReadPhase, ReadingState, Sort, TableWindow,
 };
 
 /// Groups on one page of the list.
@@ -15,6 +15,8 @@ pub(crate) const GROUPS_A_PAGE: u32 = 64;
 const SLOTS_A_PAGE: u32 = 8192;
 /// Bytes of a content on one page.
 pub(crate) const CONTENT_A_PAGE: u64 = 64 << 10;
+/// The largest picture that is shown.
+pub(crate) const PICTURE_MAX: u64 = 16 << 20;
 /// Places that Back remembers.
 const BACK_MAX: usize = 200;
 /// The root directory.
@@ -365,7 +367,12 @@ impl Explorer {
             Answer::Shares(first, shares) if first == self.shares_first => self.shares = shares,
             Answer::Directory(page) => self.directory(page),
             Answer::Content(content) if is_selected(Link::Inode(content.number)) => {
+                let picture = content.sort == Sort::Picture && content.size <= PICTURE_MAX;
+                let shown = self.picture.is_some();
                 self.content = Some(content);
+                if picture && !shown {
+                    return self.look(overview, Look::Whole(Wanted::Picture));
+                }
             }
             Answer::Journal(card) => self.journal = Some(*card),
             Answer::Orphans(card) => self.orphans = Some(card),

@@ -240,7 +240,7 @@ fn facts(overview: &Overview) -> Html {
                 <dd>{ format!("{}, {} free", format::count(overview.inodes.into()), format::count(overview.free_inodes.into())) }</dd>
                 <dt>{ "Table blocks" }</dt>
                 <dd>{ format!("{} a group, {} inodes each", overview.table_blocks_per_group, overview.slots_per_block) }</dd>
-                <dt>{ "Features" }</dt><dd class="features">{ overview.features.join(", ") }</dd>
+                <dt>{ "Features" }</dt><dd class="features">{ if overview.features.is_empty() { "none".to_owned() } else { overview.features.join(", ") } }</dd>
             </dl>
         </>
     }

@@ -5,12 +5,9 @@ use yew::{Context, Html, classes, html};
 
 use super::findings;
 use crate::{
-    app::{App, CONTENT_A_PAGE, Look, Msg, Show, Wanted},
+    app::{App, CONTENT_A_PAGE, Look, Msg, PICTURE_MAX, Show, Wanted},
     format,
 };
-
-/// The largest picture that is shown.
-const PICTURE_MAX: u64 = 16 << 20;
 
 pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
     let Some(details) = &app.explorer.details else {
@@ -111,7 +108,7 @@ fn bytes(app: &App, content: &Content, context: &Context<App>) -> Html {
                 </p>
             }
             { match show {
-                Show::Fitting => picture(app, content, context),
+                Show::Fitting => picture(app, content),
                 Show::Text => html! { <pre class="content" tabindex="0" aria-label="Text">{ String::from_utf8_lossy(&content.bytes).replace('\0', "␀") }</pre> },
                 Show::Hex => html! { <pre class="content" tabindex="0" aria-label="Bytes">{ plain_hex(content) }</pre> },
             } }
@@ -119,19 +116,13 @@ fn bytes(app: &App, content: &Content, context: &Context<App>) -> Html {
     }
 }
 
-fn picture(app: &App, content: &Content, context: &Context<App>) -> Html {
-    if let Some(url) = &app.explorer.picture {
-        return html! { <img class="picture" src={url.clone()} alt="The file as a picture" /> };
-    }
-    let show = context
-        .link()
-        .callback(|_| Msg::Look(Look::Whole(Wanted::Picture)));
-    html! {
-        if content.size <= PICTURE_MAX {
-            <p><button onclick={show}>{ "Show the picture" }</button></p>
-        } else {
-            <p class="quiet">{ "The picture is too large to be shown here." }</p>
+fn picture(app: &App, content: &Content) -> Html {
+    match &app.explorer.picture {
+        Some(url) => html! { <img class="picture" src={url.clone()} alt="The file as a picture" /> },
+        None if content.size > PICTURE_MAX => {
+            html! { <p class="quiet">{ "The picture is too large to be shown here." }</p> }
         }
+        None => html! { <p class="quiet">{ "Reading …" }</p> },
     }
 }
 
