@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use kernel::Lab;
 use machine::{
-    CostTable, CpuId,
+    CpuId, Profile,
     threads::{CpuReport, Dilation, Ending, Options, Pace, Phase, Run, ThreadTask},
 };
 use protocol::{Clock, Progress};
@@ -59,7 +59,7 @@ impl LiveRun {
             clock,
         };
         let shared = Arc::new(Shared {
-            run: Run::new(options, CostTable::default()),
+            run: Run::new(options, Profile::default()),
             lab,
         });
         *CURRENT.lock().expect("nobody panics while holding it") = Some(shared.clone());

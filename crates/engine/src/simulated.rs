@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use kernel::Lab;
 use machine::{
-    CostTable, CpuId,
-    virtual_time::{self, Tasks, Virtual, VirtualOptions},
+    CpuId, Profile, TaskId,
+    virtual_time::{self, Tasks, Trace, Virtual, VirtualOptions},
 };
 use protocol::Progress;
 use trace::{Event, Kind};
@@ -32,14 +32,15 @@ impl SimulatedRun {
         let cpus = stage.scenario.cpus;
         let options = VirtualOptions {
             seed: stage.scenario.seed,
+            profile: Profile::default(),
             cpus,
+            tasks: cpus,
             lines: lab.lines(),
-            costs: CostTable::default(),
-            trace: true,
+            trace: Trace::On,
         };
         let (machine, lab) = (Virtual::new(options), Rc::new(lab));
         let task = |cpu| -> Option<std::pin::Pin<Box<dyn Future<Output = ()>>>> {
-            let (task, lab) = (machine.task(CpuId(cpu)), lab.clone());
+            let (task, lab) = (machine.task(TaskId(cpu)), lab.clone());
             Some(Box::pin(async move { lab.run(&task).await }))
         };
         Self {

@@ -136,7 +136,7 @@ impl Lab {
         {
             claim_inode(filesystem, &*overlay, *number, now)?;
         }
-        let mut registry = Registry::new(scenario.cpus);
+        let mut registry = Registry::new(scenario.cpus, scenario.cpus);
         let mut set = Setting::new(filesystem, overlay.clone());
         let mut slab = Vec::new();
         let (mut jobs, mut read_files) = (Vec::new(), Vec::new());

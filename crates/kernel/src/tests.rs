@@ -4,9 +4,9 @@ use std::{fs, process::Command, rc::Rc, sync::Arc};
 
 use ext4::{Filesystem, InodeNumber};
 use machine::{
-    CostTable, CpuId, Registry, SpinLock, Task,
+    CpuId, Profile, Registry, SpinLock, Task, TaskId,
     threads::{self, Pace, ThreadTask},
-    virtual_time::{Progress, Tasks, Virtual, VirtualOptions},
+    virtual_time::{Progress, Tasks, Trace, Virtual, VirtualOptions},
 };
 use trace::{Event, Kind, SkipReason};
 
@@ -53,10 +53,11 @@ fn machine(lab: &Lab, cpus: u16) -> Rc<Virtual> {
     let (seed, lines) = (lab.scenario().seed, lab.lines());
     Virtual::new(VirtualOptions {
         seed,
+        profile: Profile::default(),
         cpus,
+        tasks: cpus,
         lines,
-        costs: CostTable::default(),
-        trace: true,
+        trace: Trace::On,
     })
 }
 
@@ -65,7 +66,7 @@ fn run(lab: &Rc<Lab>) -> Vec<Event> {
     let machine = machine(lab, lab.scenario().cpus);
     let mut tasks: Tasks = Vec::new();
     for cpu in 0..lab.scenario().cpus {
-        let (task, lab) = (machine.task(CpuId(cpu)), lab.clone());
+        let (task, lab) = (machine.task(TaskId(cpu)), lab.clone());
         tasks.push(Some(Box::pin(async move { lab.run(&task).await })));
     }
     assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
@@ -131,7 +132,7 @@ fn under_total_contention_each_design_gives_up_in_its_own_way() {
     ] {
         let lab = Rc::new(prepare(&image, scenario(design, 2, 1)));
         let machine = machine(&lab, 2);
-        let (holder, writer) = (machine.task(CpuId(1)), machine.task(CpuId(0)));
+        let (holder, writer) = (machine.task(TaskId(1)), machine.task(TaskId(0)));
         let (held, wrote) = (lab.clone(), lab.clone());
         let mut tasks: Tasks = vec![
             Some(Box::pin(async move {
@@ -181,7 +182,7 @@ fn uncontended_designs_write_the_same_bytes() {
         let lab = Rc::new(prepare(&image, one));
         // One CPU alone: the reader's files have deferred times from before.
         let machine = machine(&lab, 1);
-        let (task, model) = (machine.task(CpuId(0)), lab.clone());
+        let (task, model) = (machine.task(TaskId(0)), lab.clone());
         let mut tasks: Tasks = vec![Some(Box::pin(async move { model.run(&task).await }))];
         assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
         assert!(
@@ -214,7 +215,7 @@ fn a_neighbour_that_is_dirty_new_or_freeing_is_left_untouched() {
         neighbour.state.preset(bits);
         let number = neighbour.number.get();
         let machine = machine(&lab, 1);
-        let (task, model) = (machine.task(CpuId(0)), lab.clone());
+        let (task, model) = (machine.task(TaskId(0)), lab.clone());
         let mut tasks: Tasks = vec![Some(Box::pin(async move {
             let file = &model.cache.inodes()[model.jobs[0]];
             model.update_other_inodes_time(&task, file).await;
@@ -245,7 +246,7 @@ fn a_neighbour_that_was_written_along_has_its_times_on_disk_and_no_longer_deferr
     );
     // The writer alone: nobody reads in between.
     let machine = machine(&lab, 1);
-    let (task, model) = (machine.task(CpuId(0)), lab.clone());
+    let (task, model) = (machine.task(TaskId(0)), lab.clone());
     let mut tasks: Tasks = vec![Some(Box::pin(async move { model.run(&task).await }))];
     assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
     assert_eq!(
@@ -314,7 +315,7 @@ fn checksums_are_right_after_runs_on_real_threads() {
             ring_records: 0,
             clock: || 0,
         };
-        let run = threads::Run::new(options, CostTable::default());
+        let run = threads::Run::new(options, Profile::default());
         std::thread::scope(|scope| {
             for cpu in 0..4 {
                 let (run, lab) = (&run, &lab);

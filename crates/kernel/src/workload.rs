@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use ext4::{HandleId, Timestamp};
-use machine::{Cost, CpuId, Stream, Task};
+use machine::{Cost, Stream, Task, TaskId};
 use trace::Kind;
 
 use crate::{
@@ -25,7 +25,6 @@ const TICK_NS: u64 = 4_000_000;
 impl Lab {
     /// Everything that one CPU does in a run.
     pub async fn run<K: Task>(&self, task: &K) {
-        task.emit(Kind::Run, 0, u64::from(task.cpu().0));
         let mut done = 0;
         while !task.stopping()
             && self
@@ -33,7 +32,7 @@ impl Lab {
                 .operations
                 .is_none_or(|operations| done < operations)
         {
-            match self.job_of(task.cpu()) {
+            match self.job_of(task.id()) {
                 Some(file) => self.truncate(task, file).await,
                 None => self.read(task).await,
             }
@@ -42,9 +41,11 @@ impl Lab {
         task.emit(Kind::Exit, 0, done);
     }
 
-    /// The file of the job on this CPU; `None` for the job that reads.
-    fn job_of(&self, cpu: CpuId) -> Option<&CachedInode> {
-        self.jobs.get(cpu.index()).map(|at| &self.cache.inodes()[*at])
+    /// The file of this task's job; `None` for the job that reads.
+    fn job_of(&self, task: TaskId) -> Option<&CachedInode> {
+        self.jobs
+            .get(usize::from(task.0))
+            .map(|at| &self.cache.inodes()[*at])
     }
 
     /// One ftruncate to a random size. There is no journal (`noload`), so nothing becomes an orphan.

@@ -1,7 +1,5 @@
 //! The bit lock: one bit of a word that also holds something else, such as the head of a hash chain.
 
-use trace::Kind;
-
 use crate::{LockId, Nanoseconds, Registry, Task, Word};
 
 const LOCKED: u32 = 1 << 31;
@@ -53,36 +51,35 @@ impl BitLock {
 
     /// Takes the lock; spins while it is taken.
     pub async fn acquire<K: Task>(&self, task: &K) -> BitGuard<'_> {
-        task.emit(Kind::LockAttempt, self.id.0, 0);
+        self.id.attempt(task);
+        task.preempt_disable();
         let claim = |word: u32| (word & LOCKED == 0).then_some(word | LOCKED);
-        let mut waited = Nanoseconds(0);
-        if let Err(mut seen) = task.update(&self.word, claim).await {
-            let asked = task.now();
-            task.emit(Kind::LockContended, self.id.0, 0);
-            loop {
-                while seen & LOCKED != 0 {
-                    seen = task.spin_while(&self.word, seen).await;
+        let since = match task.update(&self.word, claim).await {
+            Ok(_) => self.id.acquired(task),
+            Err(mut seen) => {
+                let asked = self.id.contended(task);
+                loop {
+                    while seen & LOCKED != 0 {
+                        seen = task.spin_while(&self.word, seen).await;
+                    }
+                    match task.update(&self.word, claim).await {
+                        Ok(_) => break,
+                        Err(word) => seen = word,
+                    }
                 }
-                match task.update(&self.word, claim).await {
-                    Ok(_) => break,
-                    Err(word) => seen = word,
-                }
+                self.id.acquired_after(task, asked)
             }
-            waited = task.now() - asked;
-        }
-        task.emit(Kind::LockAcquired, self.id.0, waited.0);
-        BitGuard {
-            lock: self,
-            since: task.stamp(),
-        }
+        };
+        BitGuard { lock: self, since }
     }
 }
 
 impl BitGuard<'_> {
     /// Gives the lock back.
     pub async fn release<K: Task>(self, task: &K) {
-        task.emit(Kind::LockReleased, self.lock.id.0, (task.stamp() - self.since).0);
+        self.lock.id.released(task, self.since);
         // Clearing one bit cannot fail; the answer says nothing.
         let _ = task.update(&self.lock.word, |word| Some(word & !LOCKED)).await;
+        task.preempt_enable();
     }
 }

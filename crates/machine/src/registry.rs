@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{CpuId, Word};
+use trace::Kind;
+
+use crate::{CpuId, Nanoseconds, Task, Word};
 
 /// A cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,6 +13,41 @@ pub struct LineId(pub u32);
 /// A lock, as events name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockId(pub u32);
+
+/// What a lock says in the trace.
+impl LockId {
+    pub(crate) fn attempt<K: Task>(self, task: &K) {
+        task.emit(Kind::LockAttempt, self.0, 0);
+    }
+
+    pub(crate) fn try_failed<K: Task>(self, task: &K) {
+        task.emit(Kind::TryFailed, self.0, 0);
+    }
+
+    /// Returns when the wait began.
+    pub(crate) fn contended<K: Task>(self, task: &K) -> Nanoseconds {
+        let asked = task.now();
+        task.emit(Kind::LockContended, self.0, 0);
+        asked
+    }
+
+    /// The task has the lock without having waited. Returns since when.
+    pub(crate) fn acquired<K: Task>(self, task: &K) -> Nanoseconds {
+        task.emit(Kind::LockAcquired, self.0, 0);
+        task.stamp()
+    }
+
+    /// The same after a wait that began at `asked`. Waits of no time at all count as one nanosecond.
+    pub(crate) fn acquired_after<K: Task>(self, task: &K, asked: Nanoseconds) -> Nanoseconds {
+        let waited = task.now() - asked;
+        task.emit(Kind::LockAcquired, self.0, waited.0.max(1));
+        task.stamp()
+    }
+
+    pub(crate) fn released<K: Task>(self, task: &K, since: Nanoseconds) {
+        task.emit(Kind::LockReleased, self.0, (task.stamp() - since).0);
+    }
+}
 
 /// A place in a queue of waiters; each CPU has one, on a line of its own.
 #[derive(Debug)]
@@ -27,6 +64,7 @@ pub struct Registry {
     lines: u32,
     names: LockNames,
     nodes: Arc<[QueueNode]>,
+    wake_words: Arc<[Word]>,
 }
 
 /// What the locks of a model are called. Locks of a kind share a class, as in lockdep.
@@ -39,16 +77,21 @@ pub struct LockNames {
 }
 
 impl Registry {
-    /// A registry for a model that runs on `cpus` CPUs.
-    pub fn new(cpus: u16) -> Self {
+    /// A registry for a model that runs `tasks` tasks on `cpus` CPUs.
+    pub fn new(cpus: u16, tasks: u16) -> Self {
         let nodes: Arc<[QueueNode]> = (0..u32::from(cpus))
             .map(|cpu| QueueNode {
                 at_head: Word::new(0, LineId(cpu)),
                 next: Word::new(0, LineId(cpu)),
             })
             .collect();
+        let first = u32::from(cpus);
+        let wake_words: Arc<[Word]> = (0..u32::from(tasks))
+            .map(|task| Word::new(0, LineId(first + task)))
+            .collect();
         Self {
-            lines: u32::from(cpus),
+            lines: first + u32::from(tasks),
+            wake_words,
             names: LockNames::default(),
             nodes,
         }
@@ -85,6 +128,11 @@ impl Registry {
     /// The locks handed out so far.
     pub fn names(&self) -> &LockNames {
         &self.names
+    }
+
+    /// One word for each task, on which it sleeps while it waits in a queue.
+    pub(crate) fn wake_words(&self) -> Arc<[Word]> {
+        self.wake_words.clone()
     }
 
     pub(crate) fn nodes(&self) -> Arc<[QueueNode]> {

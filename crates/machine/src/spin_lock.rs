@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use trace::Kind;
-
 use crate::{
     LockId, Nanoseconds, Registry, Task, Word,
     registry::{QueueNode, name_in_queue},
@@ -11,13 +9,15 @@ use crate::{
 
 /// Somebody holds it.
 const LOCKED: u32 = 1;
+/// Somebody waits for it without having queued.
+const PENDING: u32 = 2;
 /// Where the name of the last CPU in the queue begins.
 const TAIL_SHIFT: u32 = 8;
 
 /// A spin lock whose waiters stand in an MCS queue, each watching a line of its own; only the first watches the lock.
 ///
-/// First come, first served, except that nobody queues while it is free. The pending bit, which spares a single
-/// waiter the queue, is not modelled.
+/// First come, first served, except that nobody queues while it is free. A single waiter sets the pending bit and
+/// watches the lock word; only the next one queues.
 #[derive(Debug)]
 pub struct SpinLock<T> {
     id: LockId,
@@ -68,35 +68,52 @@ impl<T> SpinLock<T> {
 
     /// Takes the lock; spins while it is taken.
     pub async fn acquire<K: Task>(&self, task: &K) -> SpinGuard<'_, T> {
-        task.emit(Kind::LockAttempt, self.id.0, 0);
-        let mut waited = Nanoseconds(0);
-        if task
-            .update(&self.word, |word| (word == 0).then_some(LOCKED))
-            .await
-            .is_err()
-        {
-            let asked = task.now();
-            task.emit(Kind::LockContended, self.id.0, 0);
-            self.queue(task).await;
-            waited = task.now() - asked;
-        }
-        self.guard(task, waited)
+        self.id.attempt(task);
+        task.preempt_disable();
+        let since = if self.take_free(task).await {
+            self.id.acquired(task)
+        } else {
+            let asked = self.id.contended(task);
+            if !self.wait_pending(task).await {
+                self.queue(task).await;
+            }
+            self.id.acquired_after(task, asked)
+        };
+        self.guard(since)
     }
 
-    /// Takes the lock if it is free and nobody queues. A try that fails only reads.
+    /// Takes the lock if it is free and nobody waits. A try that fails only reads.
     pub async fn try_acquire<K: Task>(&self, task: &K) -> Option<SpinGuard<'_, T>> {
-        task.emit(Kind::LockAttempt, self.id.0, 0);
-        let free = task.load(&self.word).await == 0;
-        if free
-            && task
-                .update(&self.word, |word| (word == 0).then_some(LOCKED))
-                .await
-                .is_ok()
-        {
-            return Some(self.guard(task, Nanoseconds(0)));
+        self.id.attempt(task);
+        task.preempt_disable();
+        if task.load(&self.word).await == 0 && self.take_free(task).await {
+            return Some(self.guard(self.id.acquired(task)));
         }
-        task.emit(Kind::TryFailed, self.id.0, 0);
+        task.preempt_enable();
+        self.id.try_failed(task);
         None
+    }
+
+    async fn take_free<K: Task>(&self, task: &K) -> bool {
+        let free = |word: u32| (word == 0).then_some(LOCKED);
+        task.update(&self.word, free).await.is_ok()
+    }
+
+    /// Waits as the only one; `false` where others wait already.
+    async fn wait_pending<K: Task>(&self, task: &K) -> bool {
+        let alone = |word: u32| (word & !LOCKED == 0).then_some(word | PENDING);
+        let Ok(before) = task.update(&self.word, alone).await else {
+            return false;
+        };
+        let mut seen = before | PENDING;
+        while seen & LOCKED != 0 {
+            seen = task.spin_while(&self.word, seen).await;
+        }
+        // Nobody but the one with the pending bit may take the lock now.
+        let _ = task
+            .update(&self.word, |word| Some((word & !PENDING) | LOCKED))
+            .await;
+        true
     }
 
     /// Stands in the queue, and returns holding the lock.
@@ -105,7 +122,7 @@ impl<T> SpinLock<T> {
         let node = self.node(me);
         task.store(&node.at_head, 0).await;
         task.store(&node.next, 0).await;
-        let join = |word| Some((word & LOCKED) | (me << TAIL_SHIFT));
+        let join = |word| Some((word & (LOCKED | PENDING)) | (me << TAIL_SHIFT));
         let before = task.update(&self.word, join).await.unwrap_or_else(|word| word);
         if before >> TAIL_SHIFT != 0 {
             task.store(&self.node(before >> TAIL_SHIFT).next, me).await;
@@ -127,10 +144,10 @@ impl<T> SpinLock<T> {
     async fn claim_as_head<K: Task>(&self, task: &K, me: u32) -> u32 {
         let mut seen = task.load(&self.word).await;
         loop {
-            while seen & LOCKED != 0 {
+            while seen & (LOCKED | PENDING) != 0 {
                 seen = task.spin_while(&self.word, seen).await;
             }
-            let claim = |word: u32| match word & LOCKED {
+            let claim = |word: u32| match word & (LOCKED | PENDING) {
                 0 if word >> TAIL_SHIFT == me => Some(LOCKED),
                 0 => Some(word | LOCKED),
                 _ => None,
@@ -146,8 +163,7 @@ impl<T> SpinLock<T> {
         &self.nodes[name as usize - 1]
     }
 
-    fn guard<K: Task>(&self, task: &K, waited: Nanoseconds) -> SpinGuard<'_, T> {
-        task.emit(Kind::LockAcquired, self.id.0, waited.0);
+    fn guard(&self, since: Nanoseconds) -> SpinGuard<'_, T> {
         let data = self
             .data
             .try_lock()
@@ -155,7 +171,7 @@ impl<T> SpinLock<T> {
         SpinGuard {
             lock: self,
             data,
-            since: task.stamp(),
+            since,
         }
     }
 }
@@ -165,8 +181,9 @@ impl<T> SpinGuard<'_, T> {
     pub async fn release<K: Task>(self, task: &K) {
         let Self { lock, data, since } = self;
         drop(data);
-        task.emit(Kind::LockReleased, lock.id.0, (task.stamp() - since).0);
+        lock.id.released(task, since);
         // Clearing one bit cannot fail; the answer says nothing.
         let _ = task.update(&lock.word, |word| Some(word & !LOCKED)).await;
+        task.preempt_enable();
     }
 }

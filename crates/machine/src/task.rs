@@ -8,7 +8,7 @@ use std::{
 use rand_pcg::{Pcg64, rand_core::Rng};
 use trace::Kind;
 
-use crate::{Cost, Word};
+use crate::{Cost, Profile, Word};
 
 /// A simulated CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +19,19 @@ impl CpuId {
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
+}
+
+/// A task: what runs on a CPU. Worker threads have one each, and it never moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(pub u16);
+
+/// Which tasks go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Takes turns with others of its class.
+    Normal,
+    /// Goes before every normal task, and keeps the CPU until it sleeps (`SCHED_FIFO`).
+    RealTime,
 }
 
 /// A time or a span of time, in the clock of the back end.
@@ -80,8 +93,12 @@ impl Draws {
 /// An `.await` is a point at which another CPU may run, and the only one at which a run can be stopped: the future is
 /// then dropped, and its guards with it.
 pub trait Task {
-    /// Where it runs now.
+    /// Which task this is.
+    fn id(&self) -> TaskId;
+    /// Where it runs now; an `.await` may change it.
     fn cpu(&self) -> CpuId;
+    /// The machine that it runs on.
+    fn profile(&self) -> &Profile;
     /// The time since the run began.
     fn now(&self) -> Nanoseconds;
     /// The time as events carry it: [`Task::now`], or zero where no events are kept (a clock costs more than a lock).
@@ -92,8 +109,30 @@ pub trait Task {
     fn emit(&self, kind: Kind, object: u32, argument: u64);
     /// Whether the run is ending, so that no new operation is to be begun.
     fn stopping(&self) -> bool;
+    /// Whether another task has a CPU right now (the kernel's `on_cpu`).
+    fn is_running(&self, task: TaskId) -> bool;
+    /// From now on in this class.
+    fn set_class(&self, class: Class);
+    /// From now on this task is not put aside; calls nest.
+    fn preempt_disable(&self);
+    /// Ends what [`Task::preempt_disable`] began.
+    fn preempt_enable(&self);
+    /// Whether another task ought to have this CPU.
+    fn need_resched(&self) -> bool;
+    /// From now on no timer fires on this CPU; calls nest.
+    fn interrupts_off(&self);
+    /// Ends what [`Task::interrupts_off`] began; timers that were due fire now.
+    fn interrupts_on(&self);
+    /// Lets another task have the CPU if one ought to: a call that code makes, or the way back to user space.
+    fn cond_resched(&self) -> impl Future<Output = ()>;
+    /// The same under all preemption models but `None`: a place at which code might sleep.
+    fn might_sleep(&self) -> impl Future<Output = ()>;
+    /// Holds the CPU for this time.
+    fn work_for(&self, time: Nanoseconds) -> impl Future<Output = ()>;
     /// Holds the CPU for as long as the cost table says.
-    fn work(&self, cost: Cost) -> impl Future<Output = ()>;
+    fn work(&self, cost: Cost) -> impl Future<Output = ()> {
+        self.work_for(Nanoseconds(self.profile().costs.of(cost)))
+    }
     /// Reads a word; its line is then shared.
     fn load(&self, word: &Word) -> impl Future<Output = u32>;
     /// Writes a word; its line is then this CPU's alone.
@@ -108,7 +147,11 @@ pub trait Task {
     ) -> impl Future<Output = Result<u32, u32>>;
     /// Waits on the CPU until the word is not `seen`; returns what it is then.
     fn spin_while(&self, word: &Word, seen: u32) -> impl Future<Output = u32>;
+    /// The same, but also ends when `owner` is no longer running, or this CPU is wanted by another task.
+    fn spin_while_running(&self, word: &Word, seen: u32, owner: TaskId) -> impl Future<Output = u32>;
     /// Gives the CPU up until the word is not `seen`, or until `deadline`; returns what it is then.
     fn sleep_while(&self, word: &Word, seen: u32, deadline: Option<Nanoseconds>)
     -> impl Future<Output = u32>;
+    /// Gives the CPU up until this moment (a high-resolution timer).
+    fn sleep_until(&self, deadline: Nanoseconds) -> impl Future<Output = ()>;
 }

@@ -1,5 +1,8 @@
 //! The kinds of event: one table gives each its number, legend, text and colour token.
 
+/// Kinds have numbers below this: the length of a table with a place for each.
+pub const KINDS: usize = 128;
+
 /// Which sort of number the `object` of an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
@@ -96,9 +99,9 @@ kinds! {
     /// A running task was put aside for another.
     Preempt = 2, "Preempt", "is taken off the CPU", Nothing, "task", Sleep;
     /// A task gave up its CPU to wait.
-    Sleep = 3, "Sleep", "goes to sleep", Lock, "task", Sleep;
-    /// A sleeping task was woken.
-    Wake = 4, "Wake", "wakes", Cpu, "task", Work;
+    Sleep = 3, "Sleep", "goes to sleep", Nothing, "task", Sleep;
+    /// A sleeping task was woken, by the CPU that is the object; it wants to run here.
+    Wake = 4, "Wake", "is to run a task that was woken by", Cpu, "task", Work;
     /// A task moved to another CPU.
     Migrate = 5, "Migrate", "moves to another CPU", Cpu, "task", Work;
     /// A task has nothing more to do.
@@ -117,6 +120,13 @@ kinds! {
 
     /// A cache line came from another CPU.
     LineTransfer = 32, "Transfer", "fetches a cache line", Line, "nanoseconds", Wait;
+
+    /// A request went to the block device.
+    RequestSubmitted = 40, "Submit", "submits a request", Nothing, "bytes", Work;
+    /// The task that waited for a request goes on.
+    RequestCompleted = 41, "Complete", "sees a request complete", Nothing, "bytes", Work;
+    /// The device's cache was flushed.
+    Flushed = 42, "Flush", "has flushed the device's cache", Nothing, "nanoseconds", Sleep;
 
     /// An operation of the workload begins.
     OperationBegin = 48, "Begin", "begins an operation on inode", Inode, "new size in bytes", Work;
@@ -191,6 +201,7 @@ mod tests {
                 .all(|pair| (pair[0] as u16) < (pair[1] as u16))
         );
         for kind in Kind::ALL {
+            assert!((*kind as usize) < KINDS);
             assert_eq!(Kind::from_number(*kind as u16), Some(*kind));
         }
     }

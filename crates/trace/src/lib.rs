@@ -8,4 +8,4 @@ mod event;
 mod kind;
 
 pub use event::{EVENT_BYTES, Event, Numbered, RECORD_BYTES};
-pub use kind::{Kind, Legend, Meaning, SkipReason, Token};
+pub use kind::{KINDS, Kind, Legend, Meaning, SkipReason, Token};

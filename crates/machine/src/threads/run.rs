@@ -20,7 +20,7 @@ use super::{
     counters::{Counters, CpuReport},
     ring::{Merge, Ring},
 };
-use crate::{CostTable, CpuId};
+use crate::{CpuId, Profile};
 
 /// Waits are cut into pieces of this length, so that Pause, Stop and a new speed are felt.
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -115,12 +115,14 @@ pub(super) struct Cpu {
     pub(super) phase: AtomicU32,
     /// May take one step although the run is paused.
     pub(super) step: AtomicBool,
+    /// One bit for each CPU that spins because this one's task runs.
+    pub(super) spinners: AtomicU64,
 }
 
 /// A run: shared by its CPUs and its owner.
 pub struct Run {
     pub(super) options: Options,
-    pub(super) costs: CostTable,
+    pub(super) profile: Profile,
     pub(super) control: Control,
     pub(super) cpus: Box<[Cpu]>,
     pub(super) rings: Box<[Ring]>,
@@ -135,7 +137,7 @@ pub struct Run {
 
 impl Run {
     /// A run that has not begun; its clock starts now.
-    pub fn new(options: Options, costs: CostTable) -> Self {
+    pub fn new(options: Options, profile: Profile) -> Self {
         assert!(
             (1..=64).contains(&options.cpus),
             "a word has one waiter bit for each of 64 CPUs"
@@ -153,6 +155,7 @@ impl Run {
             counters: Counters::new(options.locks),
             phase: AtomicU32::new(Phase::Starting as u32),
             step: AtomicBool::new(false),
+            spinners: AtomicU64::new(0),
         };
         Self {
             control: Control::new(dilation, (options.clock)()),
@@ -164,16 +167,14 @@ impl Run {
             dropped: AtomicU32::new(0),
             merge: Mutex::default(),
             options,
-            costs,
+            profile,
         }
     }
 
     /// Runs one CPU's task on the calling thread to its end. `None`: the run was stopped in the middle of it.
     pub fn drive<R>(&self, cpu: CpuId, task: impl Future<Output = R>) -> Option<R> {
         let polled = pin!(task).poll(&mut Context::from_waker(Waker::noop()));
-        self.cpus[cpu.index()]
-            .phase
-            .store(Phase::Finished as u32, Relaxed);
+        self.cpus[cpu.index()].phase.store(Phase::Finished as u32, SeqCst);
         match polled {
             Poll::Ready(result) => {
                 self.finished.fetch_add(1, SeqCst);

@@ -14,7 +14,7 @@ use super::{
     control::Command,
     run::{Cpu, Pace, Phase, Run, WAIT_MAX},
 };
-use crate::{Cost, CpuId, Draws, Nanoseconds, Stream, Task, Word};
+use crate::{Class, CpuId, Draws, LineId, Nanoseconds, Profile, Stream, Task, TaskId, Word};
 
 /// Looks at a word before parking, flat out: some microseconds.
 const SPINS: u32 = 2000;
@@ -40,6 +40,7 @@ impl<'r> ThreadTask<'r> {
             owed_ns: Cell::new(0),
         };
         task.set_phase(Phase::Working);
+        task.emit(Kind::Run, 0, u64::from(cpu.0));
         task
     }
 
@@ -48,7 +49,10 @@ impl<'r> ThreadTask<'r> {
     }
 
     fn set_phase(&self, phase: Phase) {
-        self.own().phase.store(phase as u32, Relaxed);
+        self.own().phase.store(phase as u32, SeqCst);
+        if phase == Phase::Sleeping {
+            self.run.wake(self.own().spinners.swap(0, SeqCst));
+        }
     }
 
     fn slow(&self) -> bool {
@@ -88,12 +92,11 @@ impl<'r> ThreadTask<'r> {
         if !self.slow() {
             return 0;
         }
-        let me = 1 << self.cpu.0;
-        let has_copy = word.sharers.fetch_or(me, SeqCst) & me != 0;
-        if has_copy {
-            self.run.costs.hit_ns
+        let before = word.sharers.fetch_or(self.bit(), SeqCst);
+        if before & self.bit() != 0 {
+            self.run.profile.lines.hit_ns
         } else {
-            self.run.costs.transfer_ns
+            self.transfer_ns(before)
         }
     }
 
@@ -102,14 +105,24 @@ impl<'r> ThreadTask<'r> {
         if !self.slow() {
             return 0;
         }
-        let me = 1 << self.cpu.0;
-        let before = word.sharers.swap(me, SeqCst);
-        let alone = before == 0 || before == me;
-        if alone {
-            self.run.costs.atomic_ns
+        let before = word.sharers.swap(self.bit(), SeqCst);
+        if before & !self.bit() == 0 {
+            self.run.profile.lines.atomic_ns
         } else {
-            self.run.costs.transfer_ns
+            self.transfer_ns(before & !self.bit())
         }
+    }
+
+    fn bit(&self) -> u64 {
+        1 << self.cpu.0
+    }
+
+    /// A transfer from the first of these CPUs.
+    fn transfer_ns(&self, sharers: u64) -> u64 {
+        let profile = &self.run.profile;
+        let from = CpuId(sharers.trailing_zeros().min(63) as u16);
+        let distance = profile.topology.distance(from, self.cpu);
+        profile.lines.travel(distance).transfer_ns
     }
 
     async fn pay(&self) {
@@ -139,8 +152,14 @@ impl<'r> ThreadTask<'r> {
         }
     }
 
-    /// Waits in pieces until the word is not `seen`.
-    async fn wait_while(&self, word: &Word, seen: u32, deadline: Option<Nanoseconds>, phase: Phase) -> u32 {
+    /// Waits in pieces until the word is not `seen`, or `patience` has no more time for it.
+    async fn wait_while(
+        &self,
+        word: &Word,
+        seen: u32,
+        phase: Phase,
+        patience: impl Fn() -> Option<Duration>,
+    ) -> u32 {
         let spins = if self.slow() || phase == Phase::Sleeping {
             0
         } else {
@@ -158,11 +177,11 @@ impl<'r> ThreadTask<'r> {
             // First say so, then look again: so no wake-up is lost.
             word.waiters.fetch_or(1 << self.cpu.0, SeqCst);
             let value = word.value.load(SeqCst);
-            if value != seen || deadline.is_some_and(|deadline| self.now() >= deadline) {
+            let Some(patience) = patience().filter(|_| value == seen) else {
                 break value;
-            }
+            };
             self.checkpoint().await;
-            self.own().parker.park(WAIT_MAX);
+            self.own().parker.park(patience);
         };
         self.set_phase(Phase::Working);
         // Time went by while it waited: nothing is owed for it but for seeing the new value.
@@ -173,8 +192,16 @@ impl<'r> ThreadTask<'r> {
 }
 
 impl Task for ThreadTask<'_> {
+    fn id(&self) -> TaskId {
+        TaskId(self.cpu.0)
+    }
+
     fn cpu(&self) -> CpuId {
         self.cpu
+    }
+
+    fn profile(&self) -> &Profile {
+        &self.run.profile
     }
 
     fn now(&self) -> Nanoseconds {
@@ -227,8 +254,36 @@ impl Task for ThreadTask<'_> {
         self.run.attention.load(Relaxed) && matches!(self.run.control.command(), Command::Drain { .. })
     }
 
-    async fn work(&self, cost: Cost) {
-        self.charge(self.run.costs.of(cost)).await;
+    fn is_running(&self, task: TaskId) -> bool {
+        !matches!(self.run.phase(CpuId(task.0)), Phase::Sleeping | Phase::Finished)
+    }
+
+    // Each task has a CPU of its own: nobody else wants it, whatever the class.
+    fn set_class(&self, _: Class) {}
+
+    fn preempt_disable(&self) {}
+
+    fn preempt_enable(&self) {}
+
+    fn need_resched(&self) -> bool {
+        false
+    }
+
+    // A sleeping task is woken by the host.
+    fn interrupts_off(&self) {}
+
+    fn interrupts_on(&self) {}
+
+    async fn cond_resched(&self) {
+        self.checkpoint().await;
+    }
+
+    async fn might_sleep(&self) {
+        self.checkpoint().await;
+    }
+
+    async fn work_for(&self, time: Nanoseconds) {
+        self.charge(time.0).await;
     }
 
     async fn load(&self, word: &Word) -> u32 {
@@ -252,13 +307,38 @@ impl Task for ThreadTask<'_> {
     }
 
     async fn spin_while(&self, word: &Word, seen: u32) -> u32 {
-        self.wait_while(word, seen, None, Phase::Spinning).await
+        self.wait_while(word, seen, Phase::Spinning, || Some(WAIT_MAX))
+            .await
+    }
+
+    async fn spin_while_running(&self, word: &Word, seen: u32, owner: TaskId) -> u32 {
+        let while_running = || {
+            if let Some(owner) = self.run.cpus.get(usize::from(owner.0)) {
+                owner.spinners.fetch_or(self.bit(), SeqCst);
+            }
+            self.is_running(owner).then_some(WAIT_MAX)
+        };
+        self.wait_while(word, seen, Phase::Spinning, while_running).await
     }
 
     async fn sleep_while(&self, word: &Word, seen: u32, deadline: Option<Nanoseconds>) -> u32 {
         self.emit(Kind::Sleep, 0, u64::from(self.cpu.0));
-        let value = self.wait_while(word, seen, deadline, Phase::Sleeping).await;
+        let left = || {
+            let Some(deadline) = deadline else {
+                return Some(WAIT_MAX);
+            };
+            let left_ns = (deadline - self.now())
+                .0
+                .saturating_mul(self.run.control.dilation());
+            (left_ns > 0).then(|| Duration::from_nanos(left_ns).min(WAIT_MAX))
+        };
+        let value = self.wait_while(word, seen, Phase::Sleeping, left).await;
         self.emit(Kind::Wake, u32::from(self.cpu.0), u64::from(self.cpu.0));
         value
+    }
+
+    async fn sleep_until(&self, deadline: Nanoseconds) {
+        let nobody_changes = Word::new(0, LineId(0));
+        self.sleep_while(&nobody_changes, 0, Some(deadline)).await;
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use trace::Kind;
 
 use super::*;
-use crate::{Cost, CostTable, CpuId, Registry, SpinLock, Task};
+use crate::{Cost, CpuId, Profile, Registry, SpinLock, Task};
 
 fn clock() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -22,7 +22,7 @@ struct Counting {
 }
 
 fn counting(cpus: u16, pace: Pace, ring_records: usize) -> Arc<Counting> {
-    let mut registry = Registry::new(cpus);
+    let mut registry = Registry::new(cpus, cpus);
     let lock = SpinLock::new(&mut registry, "counter", 0);
     let options = Options {
         seed: 1,
@@ -33,7 +33,7 @@ fn counting(cpus: u16, pace: Pace, ring_records: usize) -> Arc<Counting> {
         clock,
     };
     Arc::new(Counting {
-        run: Run::new(options, CostTable::default()),
+        run: Run::new(options, Profile::default()),
         lock,
     })
 }

@@ -4,21 +4,28 @@ use std::{future::poll_fn, rc::Rc, sync::atomic::Ordering::SeqCst, task::Poll};
 
 use trace::Kind;
 
-use super::executor::{State, Virtual};
-use crate::{Cost, CpuId, Draws, Nanoseconds, Stream, Task, Word};
+use super::{
+    executor::{State, Virtual},
+    lines::Access,
+};
+use crate::{Class, CpuId, Draws, Nanoseconds, Preemption, Profile, Stream, Task, TaskId, Word};
 
-/// The task of one CPU of a virtual machine.
+/// A task of a virtual machine.
 #[derive(Debug)]
 pub struct VirtualTask {
     machine: Rc<Virtual>,
-    cpu: CpuId,
+    id: TaskId,
     draws: Draws,
 }
 
 impl VirtualTask {
-    pub(super) fn new(machine: Rc<Virtual>, cpu: CpuId) -> Self {
-        let draws = Draws::new(machine.options.seed, cpu.0);
-        Self { machine, cpu, draws }
+    pub(super) fn new(machine: Rc<Virtual>, id: TaskId) -> Self {
+        let draws = Draws::new(machine.options.seed, id.0);
+        Self { machine, id, draws }
+    }
+
+    fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        change(&mut self.machine.state.borrow_mut())
     }
 
     /// Gives way once; `arm` says to what it is to come back.
@@ -35,36 +42,65 @@ impl VirtualTask {
         .await;
     }
 
+    /// Keeps the CPU until this time, unless the preemption model takes it away.
     async fn until(&self, when_ns: u64) {
-        self.suspend(|state| state.arm(when_ns, self.cpu.0)).await;
+        if self.with(|state| state.scheduler.due_to_yield(self.id)) {
+            let left_ns = when_ns - self.machine.now_ns();
+            self.suspend(|state| state.put_aside(self.id)).await;
+            // What was left to do is done after the return.
+            let when_ns = self.machine.now_ns() + left_ns;
+            self.suspend(|state| state.arm(when_ns, self.id)).await;
+        } else if !self.with(|state| state.advance(when_ns)) {
+            self.suspend(|state| state.arm(when_ns, self.id)).await;
+        }
+    }
+
+    async fn complete(&self, word: &Word, access: Access) {
+        if access.travelled_ns > 0 {
+            self.emit(Kind::LineTransfer, word.line.0, access.travelled_ns);
+        }
+        self.until(access.done_ns).await;
     }
 
     /// Waits for the line, to write it.
     async fn own(&self, word: &Word) {
-        let access = {
-            let state = &mut *self.machine.state.borrow_mut();
-            state
-                .lines
-                .write(word.line, self.cpu, state.now_ns, &self.machine.options.costs)
-        };
-        self.report(word, access.travelled);
-        self.until(access.done_ns).await;
+        let access = self.with(|state| {
+            let core = state.scheduler.core_of(self.id);
+            state.lines.write(word.line, core, state.now_ns)
+        });
+        self.complete(word, access).await;
     }
 
-    fn report(&self, word: &Word, travelled: bool) {
-        if travelled {
-            self.emit(
-                Kind::LineTransfer,
-                word.line.0,
-                self.machine.options.costs.transfer_ns,
-            );
+    /// Tells whoever watches the line, and pays for those whom that wakes.
+    async fn announce(&self, word: &Word) {
+        let woken = self.with(|state| {
+            let cpu = state.scheduler.cpu_of(self.id);
+            state.changed(word.line, cpu)
+        });
+        if woken > 0 {
+            let call_ns = self.machine.options.profile.scheduler.wake_call_ns;
+            self.until(self.machine.now_ns() + woken * call_ns).await;
+        }
+    }
+
+    async fn yield_if_due(&self) {
+        if self.with(|state| state.scheduler.yields_at_point(self.id)) {
+            self.suspend(|state| state.put_aside(self.id)).await;
         }
     }
 }
 
 impl Task for VirtualTask {
+    fn id(&self) -> TaskId {
+        self.id
+    }
+
     fn cpu(&self) -> CpuId {
-        self.cpu
+        self.with(|state| state.scheduler.cpu_of(self.id))
+    }
+
+    fn profile(&self) -> &Profile {
+        &self.machine.options.profile
     }
 
     fn now(&self) -> Nanoseconds {
@@ -80,45 +116,82 @@ impl Task for VirtualTask {
     }
 
     fn emit(&self, kind: Kind, object: u32, argument: u64) {
-        let keep = self.machine.options.trace;
-        self.machine
-            .state
-            .borrow_mut()
-            .emit(keep, self.cpu, kind, object, argument);
+        self.with(|state| {
+            let cpu = state.scheduler.cpu_of(self.id);
+            state.emit(cpu, kind, object, argument);
+        });
     }
 
     fn stopping(&self) -> bool {
-        self.machine.state.borrow().stopping
+        self.with(|state| state.stopping)
     }
 
-    async fn work(&self, cost: Cost) {
-        let when_ns = self.machine.now_ns() + self.machine.options.costs.of(cost);
-        self.until(when_ns).await;
+    fn is_running(&self, task: TaskId) -> bool {
+        self.with(|state| state.scheduler.is_running(task))
+    }
+
+    fn set_class(&self, class: Class) {
+        self.with(|state| state.scheduler.set_class(self.id, class));
+    }
+
+    fn preempt_disable(&self) {
+        self.with(|state| state.scheduler.preempt_disable(self.id));
+    }
+
+    fn preempt_enable(&self) {
+        self.with(|state| state.scheduler.preempt_enable(self.id));
+    }
+
+    fn need_resched(&self) -> bool {
+        self.with(|state| state.scheduler.need_resched(self.id))
+    }
+
+    fn interrupts_off(&self) {
+        self.with(|state| state.scheduler.interrupts_off(self.id));
+    }
+
+    fn interrupts_on(&self) {
+        self.with(|state| {
+            for wait in state.scheduler.interrupts_on(self.id) {
+                state.push(state.now_ns, super::executor::What::Timer(wait));
+            }
+        });
+    }
+
+    async fn cond_resched(&self) {
+        self.yield_if_due().await;
+    }
+
+    async fn might_sleep(&self) {
+        if self.machine.options.profile.scheduler.preemption != Preemption::None {
+            self.yield_if_due().await;
+        }
+    }
+
+    async fn work_for(&self, time: Nanoseconds) {
+        self.until(self.machine.now_ns() + time.0).await;
     }
 
     async fn load(&self, word: &Word) -> u32 {
-        let access = {
-            let state = &mut *self.machine.state.borrow_mut();
-            state
-                .lines
-                .read(word.line, self.cpu, state.now_ns, &self.machine.options.costs)
-        };
-        self.report(word, access.travelled);
-        self.until(access.done_ns).await;
+        let access = self.with(|state| {
+            let core = state.scheduler.core_of(self.id);
+            state.lines.read(word.line, core, state.now_ns)
+        });
+        self.complete(word, access).await;
         word.value.load(SeqCst)
     }
 
     async fn store(&self, word: &Word, value: u32) {
         self.own(word).await;
         word.value.store(value, SeqCst);
-        self.machine.state.borrow_mut().changed(word.line);
+        self.announce(word).await;
     }
 
     async fn update(&self, word: &Word, change: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
         self.own(word).await;
         let result = word.change(change);
         if result.is_ok() {
-            self.machine.state.borrow_mut().changed(word.line);
+            self.announce(word).await;
         }
         result
     }
@@ -129,27 +202,50 @@ impl Task for VirtualTask {
             if value != seen {
                 return value;
             }
-            self.suspend(|state| state.watch(word.line, self.cpu.0)).await;
+            self.suspend(|state| state.watch(word.line, self.id)).await;
+        }
+    }
+
+    async fn spin_while_running(&self, word: &Word, seen: u32, owner: TaskId) -> u32 {
+        loop {
+            let value = self.load(word).await;
+            if value != seen || !self.is_running(owner) || self.need_resched() {
+                return value;
+            }
+            self.suspend(|state| state.watch_owner(word.line, self.id, owner))
+                .await;
         }
     }
 
     async fn sleep_while(&self, word: &Word, seen: u32, deadline: Option<Nanoseconds>) -> u32 {
-        self.emit(Kind::Sleep, 0, u64::from(self.cpu.0));
         let late = |now: Nanoseconds| deadline.is_some_and(|deadline| now >= deadline);
-        let mut value = self.load(word).await;
-        while value == seen && !late(self.now()) {
+        let value = self.load(word).await;
+        if value != seen || late(self.now()) {
+            return value;
+        }
+        self.with(|state| state.fall_asleep(self.id));
+        loop {
             self.suspend(|state| {
-                state.watch(word.line, self.cpu.0);
+                state.watch(word.line, self.id);
                 if let Some(deadline) = deadline {
-                    state.arm(deadline.0, self.cpu.0);
+                    state.arm_timer(deadline.0, self.id);
                 }
             })
             .await;
-            value = self.load(word).await;
+            if word.peek() != seen || late(self.now()) {
+                break;
+            }
         }
-        self.until(self.machine.now_ns() + self.machine.options.costs.wake_ns)
-            .await;
-        self.emit(Kind::Wake, u32::from(self.cpu.0), u64::from(self.cpu.0));
-        value
+        self.suspend(|state| state.wake(self.id)).await;
+        self.load(word).await
+    }
+
+    async fn sleep_until(&self, deadline: Nanoseconds) {
+        if self.now() >= deadline {
+            return;
+        }
+        self.with(|state| state.fall_asleep(self.id));
+        self.suspend(|state| state.arm_timer(deadline.0, self.id)).await;
+        self.suspend(|state| state.wake(self.id)).await;
     }
 }

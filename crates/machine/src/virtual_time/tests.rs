@@ -3,27 +3,27 @@ use std::{cell::Cell, rc::Rc};
 use trace::Kind;
 
 use super::*;
-use crate::{Cost, CostTable, CpuId, LineId, Nanoseconds, Registry, SpinLock, Stream, Task, Word};
+use crate::{Cost, CpuId, LineId, Nanoseconds, Profile, Registry, SpinLock, Stream, Task, TaskId, Word};
 
 fn machine(registry: &Registry, seed: u64, cpus: u16) -> Rc<Virtual> {
-    let costs = CostTable::default();
     Virtual::new(VirtualOptions {
         seed,
+        profile: Profile::default(),
         cpus,
+        tasks: cpus,
         lines: registry.lines(),
-        costs,
-        trace: true,
+        trace: Trace::On,
     })
 }
 
 /// `cpus` tasks add 1 to a counter under one lock, `rounds` times each.
 fn count_under_lock(seed: u64, cpus: u16, rounds: u32) -> (u64, Vec<trace::Numbered>) {
-    let mut registry = Registry::new(cpus);
+    let mut registry = Registry::new(cpus, cpus);
     let lock = Rc::new(SpinLock::new(&mut registry, "counter", 0u64));
     let machine = machine(&registry, seed, cpus);
     let mut tasks: Tasks = Vec::new();
     for cpu in 0..cpus {
-        let (task, lock) = (machine.task(CpuId(cpu)), lock.clone());
+        let (task, lock) = (machine.task(TaskId(cpu)), lock.clone());
         tasks.push(Some(Box::pin(async move {
             for _ in 0..rounds {
                 for _ in 0..task.random(Stream::Choice) % 3 {
@@ -97,11 +97,11 @@ fn one_holder_at_a_time_in_the_trace() {
 
 #[test]
 fn a_failing_try_only_reads() {
-    let mut registry = Registry::new(2);
+    let mut registry = Registry::new(2, 2);
     let lock = Rc::new(SpinLock::new(&mut registry, "tried", ()));
     let machine = machine(&registry, 1, 2);
     let failed = Rc::new(Cell::new(0));
-    let (holder, trier) = (machine.task(CpuId(0)), machine.task(CpuId(1)));
+    let (holder, trier) = (machine.task(TaskId(0)), machine.task(TaskId(1)));
     let (lock_a, lock_b, failed_b) = (lock.clone(), lock.clone(), failed.clone());
     let mut tasks: Tasks = vec![
         Some(Box::pin(async move {
@@ -125,13 +125,13 @@ fn a_failing_try_only_reads() {
 
 #[test]
 fn a_sleeper_wakes_by_change_or_by_deadline() {
-    let mut registry = Registry::new(3);
+    let mut registry = Registry::new(3, 3);
     let line = registry.line();
     let word = Rc::new(Word::new(0, line));
     let machine = machine(&registry, 1, 3);
     let woken: Rc<Cell<[u64; 2]>> = Rc::default();
     let sleeper = |cpu: u16, deadline: Option<Nanoseconds>| {
-        let (task, word, woken) = (machine.task(CpuId(cpu)), word.clone(), woken.clone());
+        let (task, word, woken) = (machine.task(TaskId(cpu)), word.clone(), woken.clone());
         async move {
             task.sleep_while(&word, 0, deadline).await;
             let mut times = woken.get();
@@ -139,7 +139,7 @@ fn a_sleeper_wakes_by_change_or_by_deadline() {
             woken.set(times);
         }
     };
-    let (changer, changed) = (machine.task(CpuId(2)), word.clone());
+    let (changer, changed) = (machine.task(TaskId(2)), word.clone());
     let mut tasks: Tasks = vec![
         Some(Box::pin(sleeper(0, None))),
         Some(Box::pin(sleeper(1, Some(Nanoseconds(2_000))))),
@@ -149,22 +149,20 @@ fn a_sleeper_wakes_by_change_or_by_deadline() {
         })),
     ];
     assert_eq!(machine.step(&mut tasks, u64::MAX), Progress::Finished);
-    let costs = CostTable::default();
+    let profile = Profile::default();
+    let (rest_ns, wake_ns) = (profile.costs.rest_of_truncate_ns, profile.scheduler.wake_near_ns);
     let [by_change, by_deadline] = woken.get();
-    assert!(
-        by_change >= costs.rest_of_truncate_ns + costs.wake_ns,
-        "woke at {by_change} ns"
-    );
-    assert!((2_000 + costs.wake_ns..costs.rest_of_truncate_ns + costs.wake_ns).contains(&by_deadline));
+    assert!(by_change >= rest_ns + wake_ns, "woke at {by_change} ns");
+    assert!((2_000 + wake_ns..rest_ns + wake_ns).contains(&by_deadline));
 }
 
 #[test]
 fn a_word_that_nobody_changes_is_a_deadlock() {
-    let mut registry = Registry::new(1);
+    let mut registry = Registry::new(1, 1);
     let word = Rc::new(Word::new(0, LineId(0)));
     registry.line();
     let machine = machine(&registry, 1, 1);
-    let task = machine.task(CpuId(0));
+    let task = machine.task(TaskId(0));
     let mut tasks: Tasks = vec![Some(Box::pin(async move {
         task.spin_while(&word, 0).await;
     }))];
