@@ -9,6 +9,7 @@
 mod bit_lock;
 mod cost;
 mod device;
+pub mod explore;
 mod mutex;
 mod profile;
 mod rcu;
@@ -28,14 +29,16 @@ pub use bit_lock::{BitGuard, BitLock};
 pub use cost::{Cost, CostTable};
 pub use device::{Device, Request};
 pub use mutex::{Mutex, MutexGuard, Waiting};
-pub use profile::{DeviceSpec, LineCosts, PROFILES, Preemption, Profile, Scheduler, TimerWheel, Travel};
+pub use profile::{
+    Arbitration, DeviceSpec, LineCosts, PROFILES, Preemption, Profile, Scheduler, TimerWheel, Travel,
+};
 pub use rcu::{Rcu, ReadSection};
 pub use registry::{LineId, LockId, LockNames, Registry};
 pub use rw_semaphore::{ReadGuard, RwSemaphore, WriteGuard};
 pub use spin_lock::{SpinGuard, SpinLock};
 pub use task::{Class, CpuId, Draws, Nanoseconds, Stream, Task, TaskId};
 pub use test_and_set::{Look, TestAndSetGuard, TestAndSetLock};
-pub use ticket_lock::{TicketGuard, TicketLock};
+pub use ticket_lock::{Halves, TicketGuard, TicketLock};
 pub use timer::{expiry, jiffies};
 pub use topology::{Distance, Numbering, Topology};
 pub use word::Word;

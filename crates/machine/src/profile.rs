@@ -49,8 +49,19 @@ pub struct LineCosts {
     pub other_socket: Travel,
     /// How much of its transfer a read keeps the line from others, percent. **Fitted** to the generation table.
     pub read_occupancy_percent: u64,
+    /// Who goes first.
+    pub arbitration: Arbitration,
     /// How long a core that has won a line keeps it for its next accesses, ns. **Fitted** to the ftruncate table.
     pub tenure_ns: u64,
+}
+
+/// In which order requests for a line are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Arbitration {
+    /// As they come: a release waits for the waiters' reads that are on their way.
+    InOrder,
+    /// Writes before reads, as the model of Boyd-Wickizer et al. assumes.
+    WritesFirst,
 }
 
 impl LineCosts {
@@ -132,6 +143,7 @@ const XEON_LINES: LineCosts = LineCosts {
     same_socket: travel(50, 40),
     other_socket: travel(130, 100),
     read_occupancy_percent: 60,
+    arbitration: Arbitration::InOrder,
     tenure_ns: 30,
 };
 

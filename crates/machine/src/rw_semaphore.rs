@@ -71,6 +71,13 @@ impl<T> RwSemaphore<T> {
         self.id
     }
 
+    /// What it guards, read from outside while no task runs.
+    pub fn peek_data(&self) -> RwLockReadGuard<'_, T> {
+        self.data
+            .try_read()
+            .expect("no task is inside while the run is over")
+    }
+
     /// Goes in as a reader (`down_read`); sleeps while a writer is inside or anybody queues.
     pub async fn read<K: Task>(&self, task: &K) -> ReadGuard<'_, T> {
         let since = self.enter(task, Wish::Read).await;

@@ -50,6 +50,13 @@ impl<T> TestAndSetLock<T> {
         self.id
     }
 
+    /// What it guards, read from outside while no task runs.
+    pub fn peek_data(&self) -> MutexGuard<'_, T> {
+        self.data
+            .try_lock()
+            .expect("no task holds the lock while the run is over")
+    }
+
     /// Takes the lock; spins while it is taken.
     pub async fn acquire<K: Task>(&self, task: &K) -> TestAndSetGuard<'_, T> {
         self.id.attempt(task);

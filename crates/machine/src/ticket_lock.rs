@@ -15,6 +15,15 @@ pub struct TicketLock<T> {
     data: Mutex<T>,
 }
 
+/// Where the two halves of a ticket lock lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halves {
+    /// In one word, as in Linux: whoever draws a ticket takes the line from all who wait, who fetch it again.
+    OneLine,
+    /// On lines of their own, as the model of Boyd-Wickizer et al. assumes: drawing disturbs nobody.
+    OwnLines,
+}
+
 /// The lock is held. Give it back with [`TicketGuard::release`]; dropping it is for runs that were stopped.
 #[must_use = "release it with `release(task).await`"]
 #[derive(Debug)]
@@ -27,13 +36,17 @@ pub struct TicketGuard<'l, T> {
 }
 
 impl<T> TicketLock<T> {
-    /// A free lock of this class; both its halves are on one line.
-    pub fn new(registry: &mut Registry, class: &str, data: T) -> Self {
+    /// A free lock of this class.
+    pub fn new(registry: &mut Registry, class: &str, halves: Halves, data: T) -> Self {
         let line = registry.line();
+        let owner_line = match halves {
+            Halves::OneLine => line,
+            Halves::OwnLines => registry.line(),
+        };
         Self {
             id: registry.lock(class),
             next: Word::new(0, line),
-            owner: Word::new(0, line),
+            owner: Word::new(0, owner_line),
             data: Mutex::new(data),
         }
     }
@@ -41,6 +54,13 @@ impl<T> TicketLock<T> {
     /// Its number in the trace.
     pub fn id(&self) -> LockId {
         self.id
+    }
+
+    /// What it guards, read from outside while no task runs.
+    pub fn peek_data(&self) -> MutexGuard<'_, T> {
+        self.data
+            .try_lock()
+            .expect("no task holds the lock while the run is over")
     }
 
     /// Takes the next ticket, and spins until it is served.

@@ -298,6 +298,11 @@ impl State {
         if !self.scheduler.is_asleep(task) {
             self.scheduler.spinning(task);
         }
+        self.watch_too(line, task);
+    }
+
+    /// The same for a task that is armed with something else.
+    pub(super) fn watch_too(&mut self, line: LineId, task: TaskId) {
         let wait = self.scheduler.wait(task);
         let watchers = &mut self.watchers[line.0 as usize];
         self.scheduler.drop_stale(watchers);

@@ -1,7 +1,7 @@
 //! Where each cache line is, and what it costs to reach it.
 
 use crate::{
-    CpuId, Distance, LineCosts, LineId, Topology,
+    Arbitration, CpuId, Distance, LineCosts, LineId, Topology,
     topology::{self, Core},
 };
 
@@ -26,8 +26,9 @@ pub(super) struct Lines {
 struct Line {
     owner: Core,
     touched: bool,
-    /// When the next transfer can begin.
-    free_ns: u64,
+    /// When the next transfer for a write can begin, and when the next one for a read.
+    free_to_write_ns: u64,
+    free_to_read_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,7 @@ impl Lines {
                 *state = Line {
                     owner: core,
                     touched: true,
-                    free_ns: now_ns,
+                    ..Line::default()
                 };
             }
             return Access::at_hand(now_ns + self.costs.hit_ns);
@@ -84,8 +85,11 @@ impl Lines {
         *sharer |= me;
         let distance = self.topology.between(state.owner, core);
         let transfer_ns = self.costs.travel(distance).transfer_ns;
-        let begun_ns = state.free_ns.max(now_ns);
-        state.free_ns = begun_ns + transfer_ns * self.costs.read_occupancy_percent / 100;
+        let begun_ns = state.free_to_read_ns.max(now_ns);
+        state.free_to_read_ns = begun_ns + transfer_ns * self.costs.read_occupancy_percent / 100;
+        if self.costs.arbitration == Arbitration::InOrder {
+            state.free_to_write_ns = state.free_to_read_ns;
+        }
         Access {
             done_ns: begun_ns + transfer_ns,
             travelled_ns: transfer_ns,
@@ -119,13 +123,16 @@ impl Lines {
         };
         sharers.fill(0);
         sharers[word] = me;
-        let done_ns = state.free_ns.max(now_ns) + travelled_ns + self.costs.atomic_ns;
+        let done_ns = state.free_to_write_ns.max(now_ns) + travelled_ns + self.costs.atomic_ns;
+        let until_ns = done_ns + self.costs.tenure_ns;
         state.owner = core;
-        state.free_ns = done_ns + self.costs.tenure_ns;
-        *tenure = Tenure {
-            line,
-            until_ns: state.free_ns,
+        state.free_to_write_ns = until_ns;
+        state.free_to_read_ns = match self.costs.arbitration {
+            Arbitration::InOrder => state.free_to_read_ns.max(until_ns),
+            // Waiters whose reads were on their way begin anew.
+            Arbitration::WritesFirst => until_ns,
         };
+        *tenure = Tenure { line, until_ns };
         Access {
             done_ns,
             travelled_ns,

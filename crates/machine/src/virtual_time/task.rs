@@ -8,7 +8,7 @@ use super::{
     executor::{State, Virtual},
     lines::Access,
 };
-use crate::{Class, CpuId, Draws, Nanoseconds, Preemption, Profile, Stream, Task, TaskId, Word};
+use crate::{Arbitration, Class, CpuId, Draws, Nanoseconds, Preemption, Profile, Stream, Task, TaskId, Word};
 
 /// A task of a virtual machine.
 #[derive(Debug)]
@@ -55,10 +55,14 @@ impl VirtualTask {
         }
     }
 
-    async fn complete(&self, word: &Word, access: Access) {
+    fn report(&self, word: &Word, access: Access) {
         if access.travelled_ns > 0 {
             self.emit(Kind::LineTransfer, word.line.0, access.travelled_ns);
         }
+    }
+
+    async fn complete(&self, word: &Word, access: Access) {
+        self.report(word, access);
         self.until(access.done_ns).await;
     }
 
@@ -81,6 +85,33 @@ impl VirtualTask {
             let call_ns = self.machine.options.profile.scheduler.wake_call_ns;
             self.until(self.machine.now_ns() + woken * call_ns).await;
         }
+    }
+
+    /// Reads the word for a task that spins on it.
+    async fn look(&self, word: &Word) -> u32 {
+        if self.profile().lines.arbitration == Arbitration::InOrder {
+            return self.load(word).await;
+        }
+        loop {
+            let access = self.read(word);
+            self.suspend(|state| {
+                state.arm(access.done_ns, self.id);
+                state.watch_too(word.line, self.id);
+            })
+            .await;
+            if self.machine.now_ns() >= access.done_ns {
+                self.report(word, access);
+                return word.value.load(SeqCst);
+            }
+            // A write went first, and this read begins anew.
+        }
+    }
+
+    fn read(&self, word: &Word) -> Access {
+        self.with(|state| {
+            let core = state.scheduler.core_of(self.id);
+            state.lines.read(word.line, core, state.now_ns)
+        })
     }
 
     async fn yield_if_due(&self) {
@@ -173,11 +204,7 @@ impl Task for VirtualTask {
     }
 
     async fn load(&self, word: &Word) -> u32 {
-        let access = self.with(|state| {
-            let core = state.scheduler.core_of(self.id);
-            state.lines.read(word.line, core, state.now_ns)
-        });
-        self.complete(word, access).await;
+        self.complete(word, self.read(word)).await;
         word.value.load(SeqCst)
     }
 
@@ -198,7 +225,7 @@ impl Task for VirtualTask {
 
     async fn spin_while(&self, word: &Word, seen: u32) -> u32 {
         loop {
-            let value = self.load(word).await;
+            let value = self.look(word).await;
             if value != seen {
                 return value;
             }
