@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use kernel::Lab;
 use machine::{
-    CpuId, Profile,
+    CpuId,
     threads::{CpuReport, Dilation, Ending, Options, Pace, Phase, Run, ThreadTask},
 };
 use protocol::{Clock, Progress};
@@ -59,7 +59,7 @@ impl LiveRun {
             clock,
         };
         let shared = Arc::new(Shared {
-            run: Run::new(options, Profile::default()),
+            run: Run::new(options, *stage.scenario.profile.profile()),
             lab,
         });
         *CURRENT.lock().expect("nobody panics while holding it") = Some(shared.clone());
@@ -111,6 +111,7 @@ impl LiveRun {
                 Ending::Dropped => Outcome::Dropped,
             }),
             dropped: 0,
+            fingerprint: None,
             cpus: cpus.zip(&reports).map(cpu_status).collect(),
             locks: self.locks(&reports),
             totals: Totals::of(sum),

@@ -1,14 +1,9 @@
 //! A run in virtual time. It goes on only while the page asks for its events.
 
-use std::rc::Rc;
-
-use kernel::Lab;
-use machine::{
-    CpuId, Profile, TaskId,
-    virtual_time::{self, Tasks, Trace, Virtual, VirtualOptions},
-};
+use kernel::{Lab, Simulation};
+use machine::virtual_time::{self, Trace};
 use protocol::Progress;
-use trace::{Event, Kind};
+use trace::{Event, Fingerprint, Kind};
 use view::live::{CpuPhase, CpuStatus, LiveView, LockStatus, Outcome, Stage, Status, Totals};
 
 /// Resumptions between looks at how many events there are.
@@ -16,8 +11,8 @@ const STEP: u64 = 64;
 
 /// A run in virtual time.
 pub(crate) struct SimulatedRun {
-    machine: Rc<Virtual>,
-    tasks: Tasks,
+    simulation: Simulation,
+    fingerprint: Fingerprint,
     stage: Stage,
     outcome: Option<Outcome>,
     stopped: bool,
@@ -30,25 +25,12 @@ pub(crate) struct SimulatedRun {
 impl SimulatedRun {
     pub(crate) fn new(lab: Lab, stage: Stage) -> Self {
         let cpus = stage.scenario.cpus;
-        let options = VirtualOptions {
-            seed: stage.scenario.seed,
-            profile: Profile::default(),
-            cpus,
-            tasks: cpus,
-            lines: lab.lines(),
-            trace: Trace::On,
-        };
-        let (machine, lab) = (Virtual::new(options), Rc::new(lab));
-        let task = |cpu| -> Option<std::pin::Pin<Box<dyn Future<Output = ()>>>> {
-            let (task, lab) = (machine.task(TaskId(cpu)), lab.clone());
-            Some(Box::pin(async move { lab.run(&task).await }))
-        };
         Self {
-            tasks: (0..cpus).map(task).collect(),
+            simulation: Simulation::new(lab, Trace::On),
             view: LiveView::new(&stage),
             locks: vec![LockStatus::default(); stage.lock_classes.len()],
             waited_ns: vec![0; usize::from(cpus)],
-            machine,
+            fingerprint: Fingerprint::default(),
             stage,
             outcome: None,
             stopped: false,
@@ -58,15 +40,16 @@ impl SimulatedRun {
     /// Goes on until there are `max` events, and hands them out.
     pub(crate) fn progress(&mut self, max: usize) -> Progress {
         let mut ended = false;
-        while !ended && self.machine.events_waiting() < max {
-            ended = self.machine.step(&mut self.tasks, STEP) != virtual_time::Progress::More;
+        while !ended && self.simulation.machine().events_waiting() < max {
+            ended = self.simulation.step(STEP) != virtual_time::Progress::More;
         }
-        let events = self.machine.take_events(max);
+        let events = self.simulation.machine().take_events(max);
         for record in &events {
             self.view.apply(*record);
+            self.fingerprint.add(record);
             self.add(record.event);
         }
-        if ended && self.machine.events_waiting() == 0 {
+        if ended && self.simulation.machine().events_waiting() == 0 {
             self.outcome = Some(if self.stopped {
                 Outcome::Drained
             } else {
@@ -83,7 +66,7 @@ impl SimulatedRun {
     /// Begins no new operation.
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
-        self.machine.stop();
+        self.simulation.machine().stop();
     }
 
     fn add(&mut self, event: Event) {
@@ -106,16 +89,13 @@ impl SimulatedRun {
 
     fn status(&self) -> Status {
         let cpus = self.view.cpus.iter().zip(&self.waited_ns);
-        let sum = |kind: Kind| {
-            (0..self.stage.scenario.cpus)
-                .map(|cpu| self.machine.count(CpuId(cpu), kind))
-                .sum()
-        };
+        let sum = |kind: Kind| self.simulation.machine().total(kind);
         Status {
             elapsed_ns: self.view.time_ns,
             paused: false,
             outcome: self.outcome,
             dropped: 0,
+            fingerprint: Some(self.fingerprint.value()),
             cpus: cpus
                 .map(|(cpu, waited_ns)| CpuStatus {
                     phase: if self.outcome.is_some() {

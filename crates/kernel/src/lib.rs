@@ -11,11 +11,16 @@ mod lab;
 mod neighbours;
 mod place;
 mod scenario;
+mod simulation;
 mod workload;
 
 pub use inode::{CachedInode, Times};
+/// Which machine a scenario runs on.
+pub use machine::ProfileNumber;
+
 pub use lab::{Lab, PrepareError, TableBlock};
 pub use scenario::{Design, Lazytime, Placement, Reader, Scenario};
+pub use simulation::Simulation;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! What to run: everything a person can choose before pressing Run.
 
+use machine::ProfileNumber;
 use serde::{Deserialize, Serialize};
 
 /// How the neighbours of an inode that is written are looked up in the inode hash (`ext4_update_other_inodes_time`).
@@ -112,6 +113,8 @@ pub struct Scenario {
     pub seed: u64,
     /// Simulated CPUs, 1 to [`Scenario::CPUS_MAX`]; each runs one job.
     pub cpus: u16,
+    /// The machine that it runs on.
+    pub profile: ProfileNumber,
     /// How neighbours are looked up.
     pub design: Design,
     /// The mount option.
@@ -126,7 +129,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// The most CPUs that a run may have.
-    pub const CPUS_MAX: u16 = 32;
+    pub const CPUS_MAX: u16 = 64;
 }
 
 impl Default for Scenario {
@@ -134,6 +137,7 @@ impl Default for Scenario {
         Self {
             seed: 7,
             cpus: 8,
+            profile: ProfileNumber::default(),
             design: Design::Spin,
             lazytime: Lazytime::On,
             placement: Placement::SameBlock,

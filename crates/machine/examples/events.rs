@@ -12,7 +12,9 @@ use machine::{
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u64| {
-        arguments.get(at).map_or(default, |text| text.parse().expect("a number"))
+        arguments
+            .get(at)
+            .map_or(default, |text| text.parse().expect("a number"))
     };
     let (cpus, events) = (number(0, 32) as u16, number(1, 20_000_000));
     let trace = match arguments.get(2).map(String::as_str) {
@@ -34,9 +36,11 @@ fn main() {
         let (task, lock) = (machine.task(TaskId(number)), lock.clone());
         tasks.push(Some(Box::pin(async move {
             loop {
-                task.work_for(Nanoseconds(task.random(Stream::Size) % 40_000)).await;
+                task.work_for(Nanoseconds(task.random(Stream::Size) % 40_000))
+                    .await;
                 let guard = lock.acquire(&task).await;
-                task.work_for(Nanoseconds(task.random(Stream::Choice) % 1_000)).await;
+                task.work_for(Nanoseconds(task.random(Stream::Choice) % 1_000))
+                    .await;
                 guard.release(&task).await;
             }
         })));
@@ -50,5 +54,8 @@ fn main() {
         left -= part;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{cpus} CPUs, trace {trace:?}: {:.1} M events/s", events as f64 / seconds / 1e6);
+    println!(
+        "{cpus} CPUs, trace {trace:?}: {:.1} M events/s",
+        events as f64 / seconds / 1e6
+    );
 }

@@ -30,7 +30,8 @@ pub use cost::{Cost, CostTable};
 pub use device::{Device, Request};
 pub use mutex::{Mutex, MutexGuard, Waiting};
 pub use profile::{
-    Arbitration, DeviceSpec, LineCosts, PROFILES, Preemption, Profile, Scheduler, TimerWheel, Travel,
+    Arbitration, DeviceSpec, LineCosts, PROFILES, Preemption, Profile, ProfileNumber, Scheduler, TimerWheel,
+    Travel,
 };
 pub use rcu::{Rcu, ReadSection};
 pub use registry::{LineId, LockId, LockNames, Registry};

@@ -1,6 +1,6 @@
 //! Machines as data: shape, caches, scheduler, block device, and what operations cost.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{CostTable, Distance, Numbering, Topology};
 
@@ -315,10 +315,37 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
+/// One of [`PROFILES`], as messages and links name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileNumber(u8);
+
+impl ProfileNumber {
+    /// All of them, in the order of [`PROFILES`].
+    pub const ALL: [Self; PROFILES.len()] = {
+        let mut all = [Self(0); PROFILES.len()];
+        let mut number = 0;
+        while number < PROFILES.len() {
+            all[number] = Self(number as u8);
+            number += 1;
+        }
+        all
+    };
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|number| number.profile().name == name)
+    }
+
+    /// The profile; the first where the number is none of ours.
+    pub fn profile(self) -> &'static Profile {
+        PROFILES.get(usize::from(self.0)).unwrap_or(&PROFILES[0])
+    }
+}
+
 impl Profile {
     /// The profile with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        PROFILES.iter().find(|profile| profile.name == name)
+        ProfileNumber::named(name).map(ProfileNumber::profile)
     }
 
     /// Nanoseconds of a tick.

@@ -5,7 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod event;
+pub mod export;
+mod fingerprint;
+mod histogram;
 mod kind;
+pub mod statistics;
 
 pub use event::{EVENT_BYTES, Event, Numbered, RECORD_BYTES};
+pub use fingerprint::Fingerprint;
+pub use histogram::Histogram;
 pub use kind::{KINDS, Kind, Legend, Meaning, SkipReason, Token};

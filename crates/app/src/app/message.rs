@@ -1,6 +1,6 @@
 //! What can happen to the page, and the choices that its controls offer.
 
-use kernel::{Design, Lazytime, Placement, Reader};
+use kernel::{Design, Lazytime, Placement, ProfileNumber, Reader};
 use protocol::Choice;
 use view::explore::Overview;
 use web_sys::{Blob, File};
@@ -68,6 +68,7 @@ pub(crate) enum Msg {
 pub(crate) enum Setting {
     Cpus(u16),
     Design(Design),
+    Profile(ProfileNumber),
     Lazytime(Lazytime),
     Placement(Placement),
     Reader(Reader),

@@ -27,6 +27,7 @@ impl App {
         match setting {
             Setting::Cpus(cpus) => self.scenario.cpus = cpus.clamp(1, Scenario::CPUS_MAX),
             Setting::Design(design) => self.scenario.design = design,
+            Setting::Profile(profile) => self.scenario.profile = profile,
             Setting::Lazytime(lazytime) => self.scenario.lazytime = lazytime,
             Setting::Placement(placement) => self.scenario.placement = placement,
             Setting::Reader(reader) => self.scenario.reader = reader,

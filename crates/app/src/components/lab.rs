@@ -1,6 +1,6 @@
 //! The lab: what to run, the stage, and what every CPU does.
 
-use kernel::{Design, Lazytime, Placement, Reader, Scenario};
+use kernel::{Design, Lazytime, Placement, ProfileNumber, Reader, Scenario};
 use protocol::Clock;
 use view::live::{CpuPhase, CpuView, Outcome, Stage, Status};
 use wasm_bindgen::JsCast;
@@ -110,9 +110,11 @@ fn controls(app: &App, context: &Context<App>) -> Html {
             { select("Design", "How the neighbours are looked up in the inode hash", &Design::ALL,
                 |design| design.name().to_owned(), s.design, fixed, selected(context, &Design::ALL, Setting::Design)) }
             <p class="design"><b>{ s.design.origin() }</b>{ ". " }{ s.design.summary() }</p>
-            { number_field(context, ("CPUs", "Simulated CPUs, 1 to 32; each is a web worker"),
+            { number_field(context, ("CPUs", "Simulated CPUs, 1 to 64; each is a web worker"),
                 (s.cpus.into(), Scenario::CPUS_MAX.into()), fixed,
                 |number| Setting::Cpus(number.min(u64::from(Scenario::CPUS_MAX)) as u16)) }
+            { select("Machine", "What things cost: distances between CPUs, waking, the device", &ProfileNumber::ALL,
+                |number| number.profile().title.to_owned(), s.profile, fixed, selected(context, &ProfileNumber::ALL, Setting::Profile)) }
             { select("Lazytime", "Without lazytime nobody looks for neighbours", LAZYTIMES,
                 |choice| match choice { Lazytime::On => "on", Lazytime::Off => "off" }.to_owned(),
                 s.lazytime, fixed, selected(context, LAZYTIMES, Setting::Lazytime)) }

@@ -77,6 +77,9 @@ fn totals(run: &Run, status: &Status) -> Html {
             { row("Left alone", "skipped", format::count(skipped)) }
             { row("Searches broken off", "abandoned", format::count(abandoned)) }
             { row("Reads", "reads", format::count(reads)) }
+            if let Some(fingerprint) = status.fingerprint {
+                { row("Fingerprint of the trace", "fingerprint", format!("{fingerprint:08x}")) }
+            }
         </dl>
     }
 }
@@ -93,7 +96,7 @@ fn locks(run: &Run, status: &Status) -> Html {
             <thead><tr>
                 <th scope="col">{ "Lock" }</th><th scope="col" class="number">{ "Taken" }</th>
                 <th scope="col" class="number">{ "After waiting" }</th><th scope="col" class="number">{ "Given up" }</th>
-                <th scope="col" class="number">{ "Waited" }</th>
+                <th scope="col" class="number">{ "Waited" }</th><th scope="col" class="number">{ "Held" }</th>
             </tr></thead>
             <tbody>
                 { for used.map(|(name, lock)| {
@@ -105,11 +108,20 @@ fn locks(run: &Run, status: &Status) -> Html {
                             <td class="number">{ format!("{share:.1} %") }</td>
                             <td class="number">{ format::short(lock.failed as f64) }</td>
                             <td class="number">{ format::span(lock.waited_ns) }</td>
+                            <td class="number">{ held(run, lock.held_ns) }</td>
                         </tr>
                     }
                 }) }
             </tbody>
         </table>
+    }
+}
+
+/// Flat out nobody looks at a clock to see how long a lock is held.
+fn held(run: &Run, held_ns: u64) -> String {
+    match run.clock {
+        Clock::FlatOut => "–".to_owned(),
+        _ => format::span(held_ns),
     }
 }
 

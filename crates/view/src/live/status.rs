@@ -14,6 +14,8 @@ pub struct Status {
     pub outcome: Option<Outcome>,
     /// Events that were dropped; always 0 but for a trace of a flat-out run.
     pub dropped: u64,
+    /// The fingerprint of the events so far; only of virtual time, where the same seed gives the same.
+    pub fingerprint: Option<u32>,
     /// One per CPU.
     pub cpus: Vec<CpuStatus>,
     /// One per lock class, in the order of [`Stage::lock_classes`](super::Stage::lock_classes).
