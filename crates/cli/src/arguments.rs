@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     answer::Format,
-    commands::{blocks, cat, completions, info, journal, ls, orphans, scan, stat, tree, xattr},
+    commands::{
+        blocks, cat, completions, info, journal, ls, orphans, profiles, run, scan, stat, tree, xattr,
+    },
 };
 
 /// What every subcommand's help ends with.
@@ -16,7 +18,7 @@ Exit status:
   1  what was asked for is not there, or is damaged
   2  the image cannot be opened, or the command line is wrong";
 
-/// Shows and checks ext2, ext3 and ext4 images. Nothing is ever written.
+/// Shows and checks ext2, ext3 and ext4 images, and runs simulated CPUs over them. An image is never written to.
 ///
 /// An image is a file or block device with a file system on it, or with a partition table, or a QCOW2, Android
 /// sparse or gzip file with either in it.
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Journal(journal::Arguments),
     Orphans(orphans::Arguments),
     Scan(scan::Arguments),
+    Run(run::Arguments),
+    Profiles(profiles::Arguments),
     Completions(completions::Arguments),
 }
 

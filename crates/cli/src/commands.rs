@@ -7,6 +7,8 @@ pub(crate) mod info;
 pub(crate) mod journal;
 pub(crate) mod ls;
 pub(crate) mod orphans;
+pub(crate) mod profiles;
+pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod stat;
 pub(crate) mod tree;

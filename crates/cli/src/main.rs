@@ -1,4 +1,4 @@
-//! ext4lab on the command line. Only reads; knows nothing of the page and its engines.
+//! ext4lab on the command line. Never writes to an image; knows nothing of the page and its engines.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,9 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use commands::{blocks, cat, completions, info, journal, ls, orphans, scan, stat, tree, xattr};
+use commands::{
+    blocks, cat, completions, info, journal, ls, orphans, profiles, run, scan, stat, tree, xattr,
+};
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         Command::Journal(arguments) => journal::run(&arguments),
         Command::Orphans(arguments) => orphans::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Profiles(arguments) => profiles::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };
     answer::exit(done)

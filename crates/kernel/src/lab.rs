@@ -186,6 +186,11 @@ impl Lab {
         &self.names
     }
 
+    /// The same for an export of the trace.
+    pub fn names(&self) -> LabNames {
+        LabNames(self.names.clone())
+    }
+
     /// The name of the class of lock that guards look-ups in the hash.
     pub fn hash_lock_class(&self) -> &'static str {
         match self.scenario.design {
@@ -231,6 +236,21 @@ impl Lab {
     /// A table block in play, as it is now.
     pub fn block(&self, number: BlockNumber) -> Option<&Block> {
         self.blocks_by_number.get(&number).map(|block| &**block)
+    }
+}
+
+/// What the numbers of locks in a trace are called.
+#[derive(Clone, Debug)]
+pub struct LabNames(LockNames);
+
+impl trace::export::Names for LabNames {
+    fn lock(&self, lock: u32) -> String {
+        let class = self.0.class_of_lock.get(lock as usize);
+        let class = class.and_then(|class| self.0.classes.get(usize::from(*class)));
+        match class {
+            Some(class) => format!("{class} ({lock})"),
+            None => format!("lock {lock}"),
+        }
     }
 }
 
