@@ -2,6 +2,8 @@
 //!
 //! Usage: `events [CPUS] [EVENTS] [off|on]`. An event is one resumption of a task.
 
+#![expect(clippy::disallowed_types, reason = "a bench has a clock")]
+
 use std::{rc::Rc, time::Instant};
 
 use machine::{

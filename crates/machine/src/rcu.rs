@@ -31,7 +31,7 @@ impl Rcu {
         task.preempt_disable();
         let passages = &self.passages[usize::from(task.id().0)];
         let before = passages.fetch_add(1, SeqCst);
-        assert!(before % 2 == 0, "read sections do not nest");
+        assert!(before.is_multiple_of(2), "read sections do not nest");
         ReadSection { passages }
     }
 
@@ -42,7 +42,7 @@ impl Rcu {
             .iter()
             .enumerate()
             .map(|(reader, passages)| (reader, passages.load(SeqCst)))
-            .filter(|(_, passages)| passages % 2 == 1)
+            .filter(|(_, passages)| !passages.is_multiple_of(2))
             .collect();
         let tick_ns = task.profile().tick_ns();
         loop {
