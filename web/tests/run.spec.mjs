@@ -69,7 +69,7 @@ test("thirty-two workers come up and end", async ({ lab }) => {
   await lab.reaches("operations", 64);
   expect(lab.page.workers().length).toBe(34);
   await lab.stop();
-  expect(lab.page.workers().length).toBe(1);
+  await expect.poll(() => lab.page.workers().length).toBe(1);
 });
 
 test("in virtual time the same seed gives the same events, and another seed others", async ({ lab }) => {

@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf, time::Instant};
 
 use crate::{
     build, setup,
-    shell::{Result, command, output, root, tee},
+    shell::{Result, command, output, root, run as execute, tee},
     toolchain,
 };
 
@@ -191,6 +191,8 @@ fn chromium() -> Option<PathBuf> {
 /// The browser tests; `filter` goes to Playwright.
 pub(crate) fn browser(filter: &[&str]) -> Result<Count> {
     let chromium = chromium().ok_or("Chromium is not installed")?;
+    // Runs in the browser are held against the same runs of the program.
+    execute(&mut command("cargo", &["build", "--quiet", "-p", "cli"]))?;
     let mut playwright = command("npx", &[&["playwright", "test"], filter].concat());
     playwright
         .current_dir(root().join("web"))

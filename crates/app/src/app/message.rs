@@ -73,6 +73,8 @@ pub(crate) enum Setting {
     Placement(Placement),
     Reader(Reader),
     Seed(u64),
+    /// For each job; 0: until it is stopped.
+    Operations(u64),
     Clock(ClockChoice),
     Dilation(u64),
 }

@@ -32,6 +32,7 @@ impl App {
             Setting::Placement(placement) => self.scenario.placement = placement,
             Setting::Reader(reader) => self.scenario.reader = reader,
             Setting::Seed(seed) => self.scenario.seed = seed,
+            Setting::Operations(number) => self.scenario.operations = (number > 0).then_some(number),
             Setting::Clock(clock) => self.clock = clock,
             Setting::Dilation(factor) => {
                 self.dilation = factor;

@@ -70,7 +70,7 @@ fn select<T: Copy + PartialEq + 'static>(
 fn number_field(
     context: &Context<App>,
     (label, help): (&'static str, &'static str),
-    (value, most): (u64, u64),
+    (value, [least, most]): (u64, [u64; 2]),
     disabled: bool,
     setting: fn(u64) -> Setting,
 ) -> Html {
@@ -82,7 +82,7 @@ fn number_field(
     html! {
         <label class="field" title={help}>
             <span>{ label }</span>
-            <input type="number" min="1" max={most.to_string()} value={value.to_string()} {disabled} {oninput} />
+            <input type="number" min={least.to_string()} max={most.to_string()} value={value.to_string()} {disabled} {oninput} />
         </label>
     }
 }
@@ -111,7 +111,7 @@ fn controls(app: &App, context: &Context<App>) -> Html {
                 |design| design.name().to_owned(), s.design, fixed, selected(context, &Design::ALL, Setting::Design)) }
             <p class="design"><b>{ s.design.origin() }</b>{ ". " }{ s.design.summary() }</p>
             { number_field(context, ("CPUs", "Simulated CPUs, 1 to 64; each is a web worker"),
-                (s.cpus.into(), Scenario::CPUS_MAX.into()), fixed,
+                (s.cpus.into(), [1, Scenario::CPUS_MAX.into()]), fixed,
                 |number| Setting::Cpus(number.min(u64::from(Scenario::CPUS_MAX)) as u16)) }
             { select("Machine", "What things cost: distances between CPUs, waking, the device", &ProfileNumber::ALL,
                 |number| number.profile().title.to_owned(), s.profile, fixed, selected(context, &ProfileNumber::ALL, Setting::Profile)) }
@@ -124,7 +124,9 @@ fn controls(app: &App, context: &Context<App>) -> Html {
             { select("Last CPU", "A CPU that reads defers access times: without it there is nothing to write along", READERS,
                 |choice| match choice { Reader::Present => "reads the neighbours", Reader::Absent => "writes like the others" }.to_owned(),
                 s.reader, fixed, selected(context, READERS, Setting::Reader)) }
-            { number_field(context, ("Seed", "Decides every random choice"), (s.seed, 1 << 32), fixed, Setting::Seed) }
+            { number_field(context, ("Seed", "Decides every random choice"), (s.seed, [0, 1 << 32]), fixed, Setting::Seed) }
+            { number_field(context, ("Operations", "How many each CPU does; 0: until it is stopped"),
+                (s.operations.unwrap_or(0), [0, 1 << 32]), fixed, Setting::Operations) }
             { select("Clock", "In which time the run goes", clocks,
                 |choice| match choice {
                     ClockChoice::Slow => "workers, slow motion",
