@@ -247,15 +247,72 @@ fn every_key_of_every_answer_is_in_the_documentation() {
         ("journal", &[]),
         ("orphans", &[]),
         ("scan", &[]),
+        ("run", &["--ops", "3"]),
     ] {
         keys(&image.json(command, rest), &mut found);
     }
+    let profiles = serde_json::from_slice(&ask(&["profiles", "--json"]).stdout).expect("it is JSON");
+    keys(&profiles, &mut found);
     let missing: Vec<_> = found
         .iter()
         .filter(|key| !documentation.contains(&format!("`{key}`")))
         .collect();
     assert!(missing.is_empty(), "docs/json.md does not name {missing:?}");
     assert!(found.len() > 80);
+}
+
+/// A run leaves the image as it is, says the same each time, and its trace opens elsewhere.
+#[test]
+fn a_run_is_repeatable_and_writes_nothing_but_its_trace() {
+    let image = Image::make(&["-b", "4096"]);
+    let before = fs::read(&image.path).expect("it is there");
+    let trace = image.folder.path().join("trace.json");
+    let arguments = [
+        "--strategy",
+        "spin",
+        "--cpus",
+        "4",
+        "--ops",
+        "20",
+        "--trace",
+        plain(&trace),
+    ];
+    let first = image.json("run", &arguments);
+    assert_eq!(first, image.json("run", &arguments));
+    assert_eq!(first["operations"], 80);
+    let other = image.json(
+        "run",
+        &["--strategy", "spin", "--cpus", "4", "--ops", "20", "--seed", "8"],
+    );
+    assert_ne!(first["fingerprint"], other["fingerprint"]);
+    assert_eq!(fs::read(&image.path).expect("it is there"), before);
+    let trace: Value =
+        serde_json::from_slice(&fs::read(&trace).expect("it was written")).expect("it is JSON");
+    assert!(
+        trace["traceEvents"]
+            .as_array()
+            .is_some_and(|events| events.len() > 1_000)
+    );
+    // Flat out on this computer's threads the same work is done.
+    let measured = image.json("run", &["--cpus", "2", "--ops", "50", "--clock", "flat-out"]);
+    assert_eq!(measured["operations"], 100);
+    assert!(measured["fingerprint"].is_null());
+}
+
+#[test]
+fn a_bad_value_is_refused_with_what_is_allowed() {
+    let image = Image::make(&["-b", "4096"]);
+    for (arguments, said) in [
+        (["--strategy", "mutex"], "trylock-break"),
+        (["--profile", "abacus"], "xeon-e5-2680"),
+        (["--cpus", "65"], "1..=64"),
+        (["--time", "3 weeks"], "20ms"),
+    ] {
+        let output = image.ask("run", &arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
 }
 
 #[test]
