@@ -61,6 +61,11 @@ pub(crate) fn run() -> Result<()> {
         (false, _) => not_run("browser tests", "the page was not built"),
         (true, None) => not_run("browser tests", "Chromium is not installed"),
     });
+    if loop_mounts() {
+        tiers.push(tier("the running kernel", kernel));
+    } else {
+        tiers.push(not_run("the running kernel", "no loop mounts here (needs root)"));
+    }
     let shared = env::var_os("EXT4LAB_SHARED").map_or_else(|| root().join(SHARED), PathBuf::from);
     if !shared.join("corpus").is_dir() {
         tiers.push(not_run("broken images of others", "their folder is not there"));
@@ -250,6 +255,39 @@ fn tidy() -> Result<Count> {
         Ok(Count { passed: 1, failed: 0 })
     } else {
         Err(wrong.join("; "))
+    }
+}
+
+/// Whether an image can be mounted here.
+fn loop_mounts() -> bool {
+    let folder = root().join("target/mount");
+    let image = folder.join("image");
+    let on = folder.join("on");
+    let (Some(image), Some(on)) = (image.to_str(), on.to_str()) else {
+        return false;
+    };
+    fs::create_dir_all(on).is_ok()
+        && output("mke2fs", &["-q", "-F", "-t", "ext4", image, "8M"]).is_some()
+        && output("mount", &["-o", "loop", image, on]).is_some()
+        && output("umount", &[on]).is_some()
+}
+
+/// Lets the running kernel fill images, and compares what it shows with what we read.
+fn kernel() -> Result<Count> {
+    let arguments = [
+        "test",
+        "--quiet",
+        "-p",
+        "ext4",
+        "--test",
+        "kernel",
+        "--",
+        "--ignored",
+    ];
+    let (success, text) = tee(&mut command("cargo", &arguments))?;
+    match success {
+        true => Ok(cargo_tests(&text)),
+        false => Err("what the kernel shows is not what we read".to_owned()),
     }
 }
 

@@ -1,0 +1,275 @@
+//! Images that the running kernel has filled, read by us and compared with what the mount shows.
+//!
+//! Needs root and loop mounts: `cargo xtask test` runs these where there are such, and says so where not.
+
+mod support {
+    pub(crate) mod image;
+    pub(crate) mod tree;
+}
+
+use std::{
+    collections::BTreeMap,
+    ffi::CString,
+    fs::{self, File},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, FileTypeExt, MetadataExt, symlink},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use ext4::{FileType, Filesystem, NativeFile};
+use support::{
+    image::{Image, content, host_path, walk},
+    tree,
+};
+
+/// A mounted image; unmounted when it goes out of scope.
+struct Mount {
+    folder: PathBuf,
+}
+
+impl Mount {
+    fn new(image: &Image, options: &str) -> Self {
+        let folder = image.beside("mount");
+        fs::create_dir_all(&folder).expect("folders can be made");
+        let mut why = String::new();
+        // Tests side by side want the same free loop device; the one that comes second has to ask again.
+        for _ in 0..20 {
+            let mounted = Command::new("mount")
+                .args(["-o", options])
+                .args([image.path(), folder.clone()])
+                .output()
+                .expect("mount starts");
+            if mounted.status.success() {
+                return Self { folder };
+            }
+            why = String::from_utf8_lossy(&mounted.stderr).into_owned();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{}: {why}", image.options);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let status = Command::new("umount").arg(&self.folder).status();
+        assert!(
+            status.is_ok_and(|status| status.success()) || std::thread::panicking(),
+            "cannot unmount"
+        );
+    }
+}
+
+/// Lets the kernel make everything that it can be asked for.
+fn fill(folder: &Path, block: u64) {
+    tree::plant(folder, block, 700);
+    fs::create_dir(folder.join("crowd")).expect("folders can be made");
+    for number in 0..6_000 {
+        File::create(folder.join(format!("crowd/name-{number}-{}", "x".repeat(number % 60))))
+            .expect("files can be made");
+    }
+    // Holes in the directory: a third goes again.
+    for number in (0..6_000).step_by(3) {
+        fs::remove_file(folder.join(format!("crowd/name-{number}-{}", "x".repeat(number % 60))))
+            .expect("files can go");
+    }
+    for (name, kind, major, minor) in [("null", "c", "1", "3"), ("disk", "b", "259", "70000")] {
+        let status = Command::new("mknod")
+            .arg(folder.join(name))
+            .args([kind, major, minor])
+            .status();
+        assert!(status.expect("mknod starts").success());
+    }
+    let fifo = CString::new(folder.join("fifo").as_os_str().as_bytes()).expect("no zero bytes");
+    let status = Command::new("mkfifo")
+        .arg(std::ffi::OsStr::from_bytes(fifo.as_bytes()))
+        .status();
+    assert!(status.expect("mkfifo starts").success());
+    symlink("../tiny", folder.join("odd/to tiny")).expect("links can be made");
+    let times = |name: &str, moment: SystemTime| {
+        let file = File::create(folder.join(name)).expect("files can be made");
+        file.set_modified(moment).expect("times can be set");
+    };
+    times(
+        "before 1970",
+        UNIX_EPOCH - Duration::new(1_000_000_000, 250_000_000),
+    );
+    times(
+        "after 2038",
+        UNIX_EPOCH + Duration::new(6_000_000_000, 123_456_789),
+    );
+    // Written over and cut: extents that were split and freed.
+    let file = File::create(folder.join("cut")).expect("files can be made");
+    file.write_all_at(&tree::noise(2_000_000), 0)
+        .expect("it can be written");
+    file.set_len(70_001).expect("it can be cut");
+    file.set_len(900_000).expect("it can grow");
+}
+
+/// What `ls` would say of a file.
+fn of_host(path: &Path) -> (u32, u64, u64, u32, u32, i64, i64) {
+    let metadata = fs::symlink_metadata(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    let size = if metadata.file_type().is_block_device() {
+        0
+    } else {
+        metadata.size()
+    };
+    (
+        metadata.mode(),
+        size,
+        metadata.nlink(),
+        metadata.uid(),
+        metadata.gid(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+    )
+}
+
+/// Every name, attribute and byte is the same through the mount and through us.
+fn compare(image: &Image, folder: &Path) {
+    let opened = Filesystem::open(NativeFile::open(image.path()).expect("it is there")).expect("it is ext4");
+    let disk = opened.filesystem;
+    let found = walk(&disk);
+    let mut names: BTreeMap<Vec<u8>, ()> = BTreeMap::new();
+    for (path, _, inode) in &found {
+        names.insert(path.clone(), ());
+        let host = host_path(folder, path);
+        let links = u64::from(inode.raw.i_links_count);
+        let ours = (
+            u32::from(inode.raw.i_mode),
+            inode.size,
+            links,
+            inode.uid,
+            inode.gid,
+            inode.modified.seconds,
+            i64::from(inode.modified.nanoseconds),
+        );
+        assert_eq!(ours, of_host(&host), "{}", host.display());
+        match inode.file_type {
+            Some(FileType::Regular) => {
+                let text = String::from_utf8(path.clone());
+                // `content` takes a path as text; the odd names are compared by size and time.
+                if let Ok(text) = text {
+                    let same = content(&disk, &text) == fs::read(&host).expect("it can be read");
+                    assert!(same, "{text}: other bytes");
+                }
+            }
+            Some(FileType::Symlink) => {
+                let target = fs::read_link(&host).expect("it is a link");
+                assert_eq!(inode.size, target.as_os_str().len() as u64);
+            }
+            Some(FileType::Character | FileType::Block) => {
+                let device = fs::symlink_metadata(&host).expect("it is there").rdev();
+                let (major, minor) = inode.device().expect("it is a device");
+                let theirs = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
+                assert_eq!((u64::from(major), u64::from(minor)), theirs);
+            }
+            _ => {}
+        }
+    }
+    // And nothing is missing.
+    let mut left = vec![folder.to_owned()];
+    let mut seen = 1;
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(&next).expect("it can be listed") {
+            let entry = entry.expect("it can be listed");
+            seen += 1;
+            if entry.file_type().expect("it has a type").is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    assert_eq!(found.len(), seen);
+    assert_eq!(names.len(), seen);
+}
+
+fn filled_by_the_kernel(size: &str, options: &str, block: u64) {
+    let image = Image::make(size, options, |_| {});
+    let mount = Mount::new(&image, "loop");
+    fill(&mount.folder, block);
+    drop(mount);
+    image.is_clean();
+    let mount = Mount::new(&image, "loop,ro");
+    compare(&image, &mount.folder);
+}
+
+#[test]
+#[ignore = "needs root and loop mounts"]
+fn what_the_kernel_has_written_with_todays_features_is_what_we_read() {
+    filled_by_the_kernel(
+        "256M",
+        "-t ext4 -b 4096 -O metadata_csum,metadata_csum_seed,orphan_file",
+        4096,
+    );
+}
+
+#[test]
+#[ignore = "needs root and loop mounts"]
+fn what_the_kernel_has_written_in_small_blocks_is_what_we_read() {
+    filled_by_the_kernel(
+        "128M",
+        "-t ext4 -b 1024 -I 256 -N 20000 -O ^metadata_csum,inline_data",
+        1024,
+    );
+}
+
+#[test]
+#[ignore = "needs root and loop mounts"]
+fn what_the_kernel_has_written_to_ext2_is_what_we_read() {
+    filled_by_the_kernel("128M", "-t ext2 -b 1024 -I 256 -N 20000", 1024);
+}
+
+/// Pulled out while work was going on: as on disk it is dirty; replayed it is what the kernel makes of it.
+#[test]
+#[ignore = "needs root and loop mounts"]
+fn a_journal_that_the_kernel_left_is_replayed_to_what_the_kernel_mounts() {
+    let image = Image::make("64M", "-t ext4 -b 4096", |_| {});
+    let mount = Mount::new(&image, "loop,commit=1");
+    for number in 0..300 {
+        fs::write(
+            mount.folder.join(format!("file-{number}")),
+            tree::noise(number * 37),
+        )
+        .expect("files can be written");
+        if number % 100 == 0 {
+            File::open(&mount.folder)
+                .and_then(|folder| folder.sync_all())
+                .expect("it can be synced");
+        }
+    }
+    assert!(Command::new("sync").status().is_ok_and(|status| status.success()));
+    // A copy of the mounted image is what a power cut would have left.
+    let pulled = image.beside("pulled");
+    fs::copy(image.path(), &pulled).expect("files can be copied");
+    drop(mount);
+    fs::rename(&pulled, image.path()).expect("files can be moved");
+    let opened = Filesystem::open(NativeFile::open(image.path()).expect("it is there")).expect("it is ext4");
+    let disk = opened.filesystem;
+    let journal = disk.journal().expect("it has a journal");
+    assert!(
+        !journal.transactions.is_empty(),
+        "the kernel left nothing to replay"
+    );
+    let replayed = ext4::Replayed::new(NativeFile::open(image.path()).expect("it is there"), &journal);
+    let ours = Filesystem::open(replayed).expect("it is ext4").filesystem;
+    let ours: BTreeMap<_, _> = walk(&ours)
+        .into_iter()
+        .map(|(path, number, inode)| (path, (number, inode.size)))
+        .collect();
+    let mount = Mount::new(&image, "loop");
+    for (path, (number, size)) in &ours {
+        let metadata = fs::symlink_metadata(host_path(&mount.folder, path)).expect("it is there");
+        assert_eq!(
+            (metadata.ino(), metadata.size()),
+            (u64::from(number.get()), *size),
+            "{path:?}"
+        );
+    }
+    assert_eq!(
+        ours.len(),
+        fs::read_dir(&mount.folder).expect("it can be listed").count() + 1
+    );
+}
