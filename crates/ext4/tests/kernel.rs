@@ -222,6 +222,37 @@ fn what_the_kernel_has_written_to_ext2_is_what_we_read() {
     filled_by_the_kernel("128M", "-t ext2 -b 1024 -I 256 -N 20000", 1024);
 }
 
+#[test]
+#[ignore = "needs root and loop mounts"]
+fn a_hashed_directory_of_three_levels_is_clean() {
+    let image = Image::make(
+        "160M",
+        "-t ext4 -b 1024 -N 140000 -O ^has_journal,large_dir",
+        |_| {},
+    );
+    let mount = Mount::new(&image, "loop");
+    let folder = mount.folder.join("crowd");
+    fs::create_dir(&folder).expect("folders can be made");
+    let first = folder.join("first");
+    fs::write(&first, "").expect("files can be written");
+    for number in 0..70_000 {
+        // A link costs less than a file; the kernel allows 65,000 of each.
+        let name = folder.join(format!("{number:06}_{}", "x".repeat(200)));
+        if number % 60_000 == 0 {
+            fs::write(&name, "").expect("files can be written");
+            fs::rename(&name, &first).expect("files can be renamed");
+        } else {
+            fs::hard_link(&first, &name).expect("links can be made");
+        }
+    }
+    drop(mount);
+    let disk = image.open().filesystem;
+    let (number, inode) = support::image::at(&disk, "/crowd").expect("it is there");
+    let index = disk.directory_index(number, &inode).expect("it is hashed");
+    assert_eq!(index.levels, 2);
+    image.is_clean();
+}
+
 /// Pulled out while work was going on: as on disk it is dirty; replayed it is what the kernel makes of it.
 #[test]
 #[ignore = "needs root and loop mounts"]

@@ -72,6 +72,18 @@ pub(crate) fn run() -> Result<()> {
     } else {
         tiers.push(tier("broken images of others", || corpus(&shared.join("corpus"))));
     }
+    if !shared.join("cases").is_dir() {
+        tiers.push(not_run("cases after public reports", "their folder is not there"));
+    } else if output("python3", &["--version"]).is_none() {
+        tiers.push(not_run(
+            "cases after public reports",
+            "they are built with python3",
+        ));
+    } else {
+        tiers.push(tier("cases after public reports", || {
+            cases(&shared.join("cases"))
+        }));
+    }
     summary(&tiers)
 }
 
@@ -288,6 +300,42 @@ fn kernel() -> Result<Count> {
     match success {
         true => Ok(cargo_tests(&text)),
         false => Err("what the kernel shows is not what we read".to_owned()),
+    }
+}
+
+/// Builds the tricky images, reads them, and holds that against e2fsck and the right results.
+fn cases(scripts: &std::path::Path) -> Result<Count> {
+    let built = root().join("target/cases");
+    if built.exists() {
+        fs::remove_dir_all(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    }
+    fs::create_dir_all(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    let folder = built
+        .to_str()
+        .ok_or("the folder of the project is no plain path")?;
+    for part in 1..=4 {
+        let script = scripts.join(format!("part{part}.sh"));
+        let script = script
+            .to_str()
+            .ok_or("the folder of the cases is no plain path")?;
+        // What it prints is for people; whether it has built what it can is seen by the tests.
+        let _ = output("bash", &[script, folder]);
+    }
+    let arguments = [
+        "test",
+        "--quiet",
+        "-p",
+        "ext4",
+        "--test",
+        "cases",
+        "--",
+        "--ignored",
+        "--nocapture",
+    ];
+    let (success, text) = tee(command("cargo", &arguments).env("EXT4LAB_CASES", &built))?;
+    match success {
+        true => Ok(cargo_tests(&text)),
+        false => Err("a tricky image was not read right".to_owned()),
     }
 }
 

@@ -279,19 +279,19 @@ impl<R: ReadAt> Directory<'_, R> {
 /// The hashes of each block that the index leads to, up to and with the lowest of the next.
 fn ranges(index: &DirectoryIndex) -> BTreeMap<u32, (u32, u32)> {
     let mut leaves = Vec::new();
-    for node in index.nodes.iter().filter(|node| node.level == 0) {
-        // The first child of a node has no hash of its own: it begins where the node does.
-        let begin = index
-            .nodes
-            .iter()
-            .flat_map(|parent| &parent.children)
-            .find(|(_, block)| *block == node.logical)
-            .map_or(0, |(lowest, _)| *lowest);
-        let children = node.children.iter().enumerate();
-        leaves.extend(children.map(|(place, (lowest, block))| {
+    // Where each node begins. A node comes after the one that leads to it.
+    let mut begins = BTreeMap::from([(0, 0)]);
+    for node in &index.nodes {
+        let begin = begins.get(&node.logical).copied().unwrap_or(0);
+        for (place, (lowest, block)) in node.children.iter().enumerate() {
+            // The first child of a node has no hash of its own: it begins where the node does.
             let lowest = if place == 0 { begin } else { *lowest };
-            (lowest, *block)
-        }));
+            if node.level == 0 {
+                leaves.push((lowest, *block));
+            } else {
+                begins.insert(*block, lowest);
+            }
+        }
     }
     leaves.sort_unstable();
     let nexts = leaves.iter().skip(1).map(|(lowest, _)| *lowest).chain([u32::MAX]);
