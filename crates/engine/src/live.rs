@@ -1,6 +1,9 @@
 //! A run on workers: this worker sets it up, answers for it and takes its events; the others are its CPUs.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    cell::RefCell,
+    sync::{Arc, Mutex},
+};
 
 use kernel::Lab;
 use machine::{
@@ -8,8 +11,8 @@ use machine::{
     threads::{CpuReport, Dilation, Ending, Options, Pace, Phase, Run, ThreadTask},
 };
 use protocol::{Clock, Progress};
-use trace::Kind;
-use view::live::{CpuPhase, CpuStatus, LockStatus, Outcome, Stage, Status, Totals};
+use trace::{Kind, statistics::Statistics};
+use view::live::{CpuPhase, CpuStatus, Figures, LockStatus, Outcome, Stage, Status, Totals};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Records that each CPU may be ahead of the page.
@@ -28,6 +31,7 @@ struct Shared {
 pub(crate) struct LiveRun {
     shared: Arc<Shared>,
     stage: Stage,
+    statistics: RefCell<Statistics>,
 }
 
 #[wasm_bindgen]
@@ -63,7 +67,11 @@ impl LiveRun {
             lab,
         });
         *CURRENT.lock().expect("nobody panics while holding it") = Some(shared.clone());
-        Self { shared, stage }
+        Self {
+            shared,
+            stage,
+            statistics: RefCell::default(),
+        }
     }
 
     /// What can be told to the run.
@@ -73,12 +81,11 @@ impl LiveRun {
 
     /// At most `max` new events, and how things stand.
     pub(crate) fn progress(&self, max: usize) -> Progress {
-        let records = self
-            .run()
-            .drain(max)
-            .into_iter()
-            .flat_map(|record| record.to_bytes())
-            .collect();
+        let events = self.run().drain(max);
+        for record in &events {
+            self.statistics.borrow_mut().add(&record.event);
+        }
+        let records = events.into_iter().flat_map(|record| record.to_bytes()).collect();
         Progress {
             records,
             status: self.status(),
@@ -114,6 +121,7 @@ impl LiveRun {
             fingerprint: None,
             cpus: cpus.zip(&reports).map(cpu_status).collect(),
             locks: self.locks(&reports),
+            figures: Figures::of(&self.statistics.borrow()),
             totals: Totals::of(sum),
         }
     }

@@ -3,8 +3,8 @@
 use kernel::{Lab, Simulation};
 use machine::virtual_time::{self, Trace};
 use protocol::Progress;
-use trace::{Event, Fingerprint, Kind};
-use view::live::{CpuPhase, CpuStatus, LiveView, LockStatus, Outcome, Stage, Status, Totals};
+use trace::{Fingerprint, Kind, statistics::Statistics};
+use view::live::{CpuPhase, CpuStatus, Figures, LiveView, LockStatus, Outcome, Stage, Status, Totals};
 
 /// Resumptions between looks at how many events there are.
 const STEP: u64 = 64;
@@ -18,7 +18,7 @@ pub(crate) struct SimulatedRun {
     stopped: bool,
     /// What the events handed out so far add up to.
     view: LiveView,
-    locks: Vec<LockStatus>,
+    statistics: Statistics,
     waited_ns: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ impl SimulatedRun {
         Self {
             simulation: Simulation::new(lab, Trace::On),
             view: LiveView::new(&stage),
-            locks: vec![LockStatus::default(); stage.lock_classes.len()],
+            statistics: Statistics::default(),
             waited_ns: vec![0; usize::from(cpus)],
             fingerprint: Fingerprint::default(),
             stage,
@@ -47,7 +47,10 @@ impl SimulatedRun {
         for record in &events {
             self.view.apply(*record);
             self.fingerprint.add(record);
-            self.add(record.event);
+            self.statistics.add(&record.event);
+            if record.event.kind == Kind::LockAcquired {
+                self.waited_ns[usize::from(record.event.cpu)] += record.event.argument;
+            }
         }
         if ended && self.simulation.machine().events_waiting() == 0 {
             self.outcome = Some(if self.stopped {
@@ -69,22 +72,19 @@ impl SimulatedRun {
         self.simulation.machine().stop();
     }
 
-    fn add(&mut self, event: Event) {
-        let class = self.stage.class_of_lock.get(event.object as usize);
-        let Some(lock) = class.and_then(|class| self.locks.get_mut(usize::from(*class))) else {
-            return;
-        };
-        match event.kind {
-            Kind::LockAcquired => {
-                lock.acquired += 1;
-                lock.contended += u64::from(event.argument > 0);
-                lock.waited_ns += event.argument;
-                self.waited_ns[usize::from(event.cpu)] += event.argument;
-            }
-            Kind::LockReleased => lock.held_ns += event.argument,
-            Kind::TryFailed => lock.failed += 1,
-            _ => {}
+    fn locks(&self) -> Vec<LockStatus> {
+        let mut locks = vec![LockStatus::default(); self.stage.lock_classes.len()];
+        let classes = self.statistics.by_class(&self.stage.class_of_lock);
+        for (status, lock) in locks.iter_mut().zip(classes) {
+            *status = LockStatus {
+                acquired: lock.acquired,
+                contended: lock.contended,
+                failed: lock.failed,
+                waited_ns: lock.waiting.sum(),
+                held_ns: lock.holding.sum(),
+            };
         }
+        locks
     }
 
     fn status(&self) -> Status {
@@ -107,7 +107,8 @@ impl SimulatedRun {
                     waited_ns: *waited_ns,
                 })
                 .collect(),
-            locks: self.locks.clone(),
+            locks: self.locks(),
+            figures: Figures::of(&self.statistics),
             totals: Totals::of(sum),
         }
     }

@@ -1,8 +1,9 @@
 //! What a run came to, from its events one by one; the room that this takes grows with locks and tasks only.
 
-use std::collections::BTreeMap;
+use crate::{Event, Histogram, KINDS, Kind};
 
-use crate::{Event, Histogram, Kind};
+/// Locks and tasks with numbers from here on are not told apart: no model has so many.
+const NUMBERS_END: usize = 1 << 20;
 
 /// What is known of the events so far.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,19 +15,23 @@ pub struct Statistics {
     /// Operations, and how long each took, ns.
     pub latency: Histogram,
     /// By lock number.
-    pub locks: BTreeMap<u32, LockStatistics>,
-    /// Who waited for whom: waiter and holder by task, how often and how long, ns.
-    pub blame: BTreeMap<(u64, u64), Blame>,
+    pub locks: Vec<LockStatistics>,
     /// By task number.
-    pub tasks: BTreeMap<u64, TaskStatistics>,
+    pub tasks: Vec<TaskStatistics>,
     /// By CPU number.
-    pub cpus: BTreeMap<u16, CpuStatistics>,
+    pub cpus: Vec<CpuStatistics>,
     /// Changes from one task to another on a CPU, and those to and from idleness, as `vmstat` counts them.
     pub context_switches: u64,
-    /// How often each kind of thing happened.
-    pub counts: BTreeMap<Kind, u64>,
-    running: BTreeMap<u16, u64>,
-    holders: BTreeMap<u32, u64>,
+    counts: Vec<u64>,
+}
+
+/// The entry with this number; there is one from now on.
+fn numbered<T: Default>(list: &mut Vec<T>, number: usize) -> &mut T {
+    let number = number.min(NUMBERS_END);
+    if list.len() <= number {
+        list.resize_with(number + 1, T::default);
+    }
+    &mut list[number]
 }
 
 /// One lock.
@@ -42,6 +47,7 @@ pub struct LockStatistics {
     pub waiting: Histogram,
     /// How long it was held, ns.
     pub holding: Histogram,
+    holder: Option<usize>,
 }
 
 impl LockStatistics {
@@ -67,10 +73,14 @@ pub struct Blame {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskStatistics {
+    /// Operations that it began.
+    pub begun: u64,
     /// Operations that it completed.
     pub operations: u64,
     /// When it had done its work, ns.
     pub finished_ns: Option<u64>,
+    /// By the number of the task that held the lock: how often this one waited for it, and how long.
+    pub waited_for: Vec<Blame>,
     waits: Option<Wait>,
     operation_since_ns: Option<u64>,
 }
@@ -78,7 +88,7 @@ pub struct TaskStatistics {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Wait {
     lock: u32,
-    holder: Option<u64>,
+    holder: Option<usize>,
     since_ns: u64,
 }
 
@@ -93,6 +103,7 @@ pub struct CpuStatistics {
     pub idle_ns: u64,
     state: State,
     since_ns: u64,
+    running: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,30 +131,30 @@ impl Statistics {
     pub fn add(&mut self, event: &Event) {
         self.elapsed_ns = self.elapsed_ns.max(event.time_ns);
         self.events += 1;
-        *self.counts.entry(event.kind).or_default() += 1;
+        self.counts.resize(KINDS, 0);
+        self.counts[event.kind as usize] += 1;
         match event.kind {
             Kind::Run => self.run(event),
             Kind::Preempt | Kind::Sleep => self.leave(event),
             Kind::Exit => {
-                let task = self.task_of(event);
-                self.tasks.entry(task).or_default().finished_ns = Some(event.time_ns);
+                self.task(event).finished_ns = Some(event.time_ns);
                 self.leave(event);
             }
             Kind::LockContended => self.contended(event),
             Kind::LockAcquired => self.acquired(event),
             Kind::LockReleased => {
-                let lock = self.locks.entry(event.object).or_default();
+                let lock = self.lock(event);
                 lock.holding.add(event.argument);
-                self.holders.remove(&event.object);
+                lock.holder = None;
             }
-            Kind::TryFailed => self.locks.entry(event.object).or_default().failed += 1,
+            Kind::TryFailed => self.lock(event).failed += 1,
             Kind::OperationBegin => {
-                let task = self.task_of(event);
-                self.tasks.entry(task).or_default().operation_since_ns = Some(event.time_ns);
+                let task = self.task(event);
+                task.begun += 1;
+                task.operation_since_ns = Some(event.time_ns);
             }
             Kind::OperationEnd => {
-                let task = self.task_of(event);
-                let task = self.tasks.entry(task).or_default();
+                let task = self.task(event);
                 task.operations += 1;
                 // A trace that begins in the middle has ends without beginnings.
                 if let Some(since_ns) = task.operation_since_ns.take() {
@@ -154,77 +165,84 @@ impl Statistics {
         }
     }
 
-    /// The task on the event's CPU; before anything is known of it, one with the CPU's number.
-    fn task_of(&self, event: &Event) -> u64 {
-        let running = self.running.get(&event.cpu).copied();
-        running.unwrap_or(u64::from(event.cpu))
+    fn cpu(&mut self, event: &Event) -> &mut CpuStatistics {
+        numbered(&mut self.cpus, event.cpu.into())
+    }
+
+    fn lock(&mut self, event: &Event) -> &mut LockStatistics {
+        numbered(
+            &mut self.locks,
+            usize::try_from(event.object).unwrap_or(NUMBERS_END),
+        )
+    }
+
+    /// The number of the task on the event's CPU; before anything is known of it, the CPU's.
+    fn task_number(&mut self, event: &Event) -> usize {
+        self.cpu(event).running.unwrap_or(event.cpu.into())
+    }
+
+    fn task(&mut self, event: &Event) -> &mut TaskStatistics {
+        let number = self.task_number(event);
+        numbered(&mut self.tasks, number)
     }
 
     fn run(&mut self, event: &Event) {
-        let before = self.running.insert(event.cpu, event.argument);
-        if before != Some(event.argument) && event.time_ns > 0 {
-            self.context_switches += 1;
-        }
-        let waits = self
-            .tasks
-            .get(&event.argument)
-            .is_some_and(|task| task.waits.is_some());
-        let state = if waits { State::Spinning } else { State::Working };
-        self.cpus
-            .entry(event.cpu)
-            .or_default()
-            .enter(state, event.time_ns);
+        let task = usize::try_from(event.argument).unwrap_or(NUMBERS_END);
+        let waits = numbered(&mut self.tasks, task).waits.is_some();
+        let cpu = self.cpu(event);
+        let switched = cpu.running.replace(task) != Some(task) && event.time_ns > 0;
+        cpu.enter(
+            if waits { State::Spinning } else { State::Working },
+            event.time_ns,
+        );
+        self.context_switches += u64::from(switched);
     }
 
     fn leave(&mut self, event: &Event) {
-        self.running.remove(&event.cpu);
+        let cpu = self.cpu(event);
+        cpu.running = None;
+        cpu.enter(State::Idle, event.time_ns);
         self.context_switches += u64::from(event.kind != Kind::Preempt);
-        self.cpus
-            .entry(event.cpu)
-            .or_default()
-            .enter(State::Idle, event.time_ns);
     }
 
     fn contended(&mut self, event: &Event) {
-        let task = self.task_of(event);
-        let wait = Wait {
+        let holder = self.lock(event).holder;
+        self.task(event).waits = Some(Wait {
             lock: event.object,
-            holder: self.holders.get(&event.object).copied(),
+            holder,
             since_ns: event.time_ns,
-        };
-        self.tasks.entry(task).or_default().waits = Some(wait);
-        self.cpus
-            .entry(event.cpu)
-            .or_default()
-            .enter(State::Spinning, event.time_ns);
+        });
+        self.cpu(event).enter(State::Spinning, event.time_ns);
     }
 
     fn acquired(&mut self, event: &Event) {
-        let task = self.task_of(event);
-        let lock = self.locks.entry(event.object).or_default();
+        let number = self.task_number(event);
+        let lock = self.lock(event);
         lock.acquired += 1;
+        lock.holder = Some(number);
         if event.argument > 0 {
             lock.contended += 1;
             lock.waiting.add(event.argument);
         }
-        let waits = &mut self.tasks.entry(task).or_default().waits;
-        if let Some(wait) = waits.take_if(|wait| wait.lock == event.object) {
+        let task = self.task(event);
+        if let Some(wait) = task.waits.take_if(|wait| wait.lock == event.object) {
             if let Some(holder) = wait.holder {
-                let blame = self.blame.entry((task, holder)).or_default();
+                let blame = numbered(&mut task.waited_for, holder);
                 blame.waits += 1;
                 blame.waited_ns += event.time_ns.saturating_sub(wait.since_ns);
             }
-            self.cpus
-                .entry(event.cpu)
-                .or_default()
-                .enter(State::Working, event.time_ns);
+            self.cpu(event).enter(State::Working, event.time_ns);
         }
-        self.holders.insert(event.object, task);
+    }
+
+    /// How often this kind of thing happened.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.counts.get(kind as usize).copied().unwrap_or(0)
     }
 
     /// Operations completed.
     pub fn operations(&self) -> u64 {
-        self.tasks.values().map(|task| task.operations).sum()
+        self.tasks.iter().map(|task| task.operations).sum()
     }
 
     /// Operations per second of the run's time; `None` before time has passed.
@@ -232,30 +250,35 @@ impl Statistics {
         (self.elapsed_ns > 0).then(|| self.operations() as f64 / self.elapsed_ns as f64 * 1e9)
     }
 
-    /// Jain's index of the operations of all tasks: 1 where all did the same, 1/n where one did everything.
+    /// Jain's index of the operations of all tasks that began any: 1 where all completed the same, 1/n where one did
+    /// everything.
     pub fn fairness(&self) -> Option<f64> {
-        let done = self.tasks.values().map(|task| task.operations as f64);
-        let (sum, squares) = done.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-        (squares > 0.0).then(|| sum * sum / (self.tasks.len() as f64 * squares))
+        let jobs = self.tasks.iter().filter(|task| task.begun > 0);
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for done in jobs.map(|task| task.operations as f64) {
+            count += 1.0;
+            sum += done;
+            squares += done * done;
+        }
+        (squares > 0.0).then(|| sum * sum / (count * squares))
     }
 
     /// When the first and the last task had done their work, ns; `None` before every task has.
     pub fn finish(&self) -> Option<(u64, u64)> {
-        let ends: Option<Vec<u64>> = self.tasks.values().map(|task| task.finished_ns).collect();
+        let seen = self
+            .tasks
+            .iter()
+            .filter(|task| task.begun > 0 || task.finished_ns.is_some());
+        let ends: Option<Vec<u64>> = seen.map(|task| task.finished_ns).collect();
         let ends = ends?;
         Some((ends.iter().copied().min()?, ends.iter().copied().max()?))
     }
 
     /// The locks of each class together, by the class of each lock number.
-    pub fn by_class(&self, class_of_lock: &[u16]) -> BTreeMap<u16, LockStatistics> {
-        let mut classes: BTreeMap<u16, LockStatistics> = BTreeMap::new();
-        for (lock, statistics) in &self.locks {
-            let class = usize::try_from(*lock)
-                .ok()
-                .and_then(|lock| class_of_lock.get(lock));
-            if let Some(class) = class {
-                classes.entry(*class).or_default().merge(statistics);
-            }
+    pub fn by_class(&self, class_of_lock: &[u16]) -> Vec<LockStatistics> {
+        let mut classes = Vec::new();
+        for (lock, class) in self.locks.iter().zip(class_of_lock) {
+            numbered::<LockStatistics>(&mut classes, (*class).into()).merge(lock);
         }
         classes
     }
@@ -263,7 +286,7 @@ impl Statistics {
     /// CPUs' time, all together, up to the last event: working, spinning, idle, ns.
     pub fn cpu_use(&self) -> (u64, u64, u64) {
         let mut sum = (0, 0, 0);
-        for cpu in self.cpus.values() {
+        for cpu in &self.cpus {
             let mut cpu = cpu.clone();
             cpu.enter(cpu.state, self.elapsed_ns);
             sum = (
@@ -311,9 +334,10 @@ mod tests {
             waits: 1,
             waited_ns: 40,
         };
-        assert_eq!(statistics.blame.get(&(9, 7)), Some(&expected));
-        assert_eq!(statistics.blame.len(), 1);
-        let lock = &statistics.locks[&3];
+        assert_eq!(statistics.tasks[9].waited_for[7], expected);
+        let all = statistics.tasks.iter().flat_map(|task| &task.waited_for);
+        assert_eq!(all.map(|blame| blame.waits).sum::<u64>(), 1);
+        let lock = &statistics.locks[3];
         assert_eq!((lock.acquired, lock.contended), (2, 1));
         assert_eq!((lock.waiting.sum(), lock.holding.sum()), (40, 80));
         assert_eq!(statistics.cpu_use(), (200, 40, 0));
@@ -341,12 +365,11 @@ mod tests {
 
     #[test]
     fn jain_says_one_when_all_do_the_same_and_one_nth_when_one_does_all() {
-        let begin = |task: u16| (0, task, Kind::Run, 0, u64::from(task));
+        let begin = |task: u16| (0, task, Kind::OperationBegin, 1, 0);
         let end = |time_ns, task| (time_ns, task, Kind::OperationEnd, 1, 0);
         let same = told(&[begin(0), begin(1), end(5, 0), end(6, 1)]);
         assert_eq!(same.fairness(), Some(1.0));
-        let mut one = told(&[begin(0), begin(1), end(5, 0), end(6, 0)]);
-        one.tasks.entry(1).or_default();
+        let one = told(&[begin(0), begin(1), end(5, 0), end(6, 0)]);
         assert_eq!(one.fairness(), Some(0.5));
     }
 
@@ -360,6 +383,6 @@ mod tests {
         ]);
         assert_eq!(statistics.operations(), 1);
         assert_eq!(statistics.latency.count(), 0);
-        assert_eq!(statistics.locks[&9].contended, 1);
+        assert_eq!(statistics.locks[9].contended, 1);
     }
 }

@@ -12,4 +12,4 @@ mod tests;
 
 pub use reduce::{CpuView, LiveView, LockView, Mark, SlotView};
 pub use stage::{Stage, StageBlock, StageSlot};
-pub use status::{CpuPhase, CpuStatus, LockStatus, Outcome, Status, Totals};
+pub use status::{CpuPhase, CpuStatus, Figures, LockStatus, Outcome, Status, Totals};

@@ -19,6 +19,7 @@ pub(crate) fn view(app: &App) -> Html {
         <>
             <h2>{ "Throughput" }</h2>
             { rate(run) }
+            { figures(status) }
             <h2>{ "Counts" }</h2>
             { totals(run, status) }
             <h2>{ "Locks" }</h2>
@@ -48,6 +49,24 @@ fn rate(run: &Run) -> Html {
                 </p>
             }
         </>
+    }
+}
+
+/// How long operations take, and whether all jobs get on alike.
+fn figures(status: &Status) -> Html {
+    let Some(figures) = &status.figures else {
+        return html! {};
+    };
+    let row = |name: &'static str, help: &'static str, value: String| html! { <><dt title={help}>{ name }</dt><dd>{ value }</dd></> };
+    html! {
+        <dl class="numbers" id="figures">
+            { row("An operation takes", "The mean of all so far", format::span(figures.mean_ns as u64)) }
+            { row("Half of them up to", "The median", format::span(figures.half_ns)) }
+            { row("99 % of them up to", "The 99th percentile", format::span(figures.most_ns)) }
+            { row("The longest", "The longest of all so far", format::span(figures.longest_ns)) }
+            { row("Fairness", "Jain's index of the jobs' operations: 1 where all did the same", format!("{:.3}", figures.fairness)) }
+            { row("Spinning", "Of the time in which CPUs were busy", format!("{:.0} %", figures.spinning_percent)) }
+        </dl>
     }
 }
 

@@ -351,8 +351,10 @@ impl Outcome {
         let names = lab.lock_names();
         let latency = &statistics.latency;
         let classes = statistics.by_class(&names.class_of_lock);
-        let locks = classes.into_iter().map(|(class, lock)| LockRow {
-            class: names.classes[usize::from(class)].clone(),
+        let used = names.classes.iter().zip(classes);
+        let used = used.filter(|(_, lock)| lock.acquired + lock.failed > 0);
+        let locks = used.map(|(class, lock)| LockRow {
+            class: class.clone(),
             acquired: lock.acquired,
             contended: lock.contended,
             failed: lock.failed,
@@ -361,7 +363,6 @@ impl Outcome {
             waiting_p99_ns: Some(lock.waiting.percentile(99.0)),
             waiting_max_ns: Some(lock.waiting.greatest()),
         });
-        let count = |kind| statistics.counts.get(&kind).copied().unwrap_or(0);
         Self {
             elapsed_ns: statistics.elapsed_ns,
             operations: statistics.operations(),
@@ -380,7 +381,7 @@ impl Outcome {
             locks: locks.collect(),
             ..Self::of(lab.scenario())
         }
-        .counted(count)
+        .counted(|kind| statistics.count(kind))
     }
 
     fn measured(lab: &Lab, run: &threads::Run, elapsed_ns: u64) -> Self {

@@ -1,7 +1,7 @@
 //! Totals and states right now, as the back end counts them; there also when no events are recorded.
 
 use serde::{Deserialize, Serialize};
-use trace::Kind;
+use trace::{Kind, statistics::Statistics};
 
 /// A run right now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,41 @@ pub struct Status {
     pub locks: Vec<LockStatus>,
     /// Sums over all CPUs.
     pub totals: Totals,
+    /// What only events tell; none flat out.
+    pub figures: Option<Figures>,
+}
+
+/// How operations went, as their events tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// How long an operation took on average, ns.
+    pub mean_ns: f64,
+    /// How long at most half of them took, ns; at most 1/32 too high.
+    pub half_ns: u64,
+    /// How long at most 99 % of them took, ns; at most 1/32 too high.
+    pub most_ns: u64,
+    /// The longest, ns.
+    pub longest_ns: u64,
+    /// Jain's index of the jobs' operations: 1 where all did the same.
+    pub fairness: f64,
+    /// CPUs' time that went into spinning, percent of what was not idle.
+    pub spinning_percent: f64,
+}
+
+impl Figures {
+    /// The figures of a run so far; `None` before an operation is complete.
+    pub fn of(statistics: &Statistics) -> Option<Self> {
+        let latency = &statistics.latency;
+        let (working_ns, spinning_ns, _) = statistics.cpu_use();
+        Some(Self {
+            mean_ns: latency.mean()?,
+            half_ns: latency.percentile(50.0),
+            most_ns: latency.percentile(99.0),
+            longest_ns: latency.greatest(),
+            fairness: statistics.fairness()?,
+            spinning_percent: spinning_ns as f64 / (working_ns + spinning_ns).max(1) as f64 * 100.0,
+        })
+    }
 }
 
 /// How a run ended.
