@@ -293,6 +293,26 @@ fn a_run_is_repeatable_and_writes_nothing_but_its_trace() {
             .as_array()
             .is_some_and(|events| events.len() > 1_000)
     );
+    // The changed image is another file, in which only the names of the jobs' files are missing.
+    let out = image.folder.path().join("out.img");
+    image.json("run", &["--cpus", "4", "--ops", "20", "--out", plain(&out)]);
+    let checked = tool("e2fsck", &["-fn", plain(&out)]);
+    for line in checked.lines().filter(|line| !line.is_empty()) {
+        let known = [
+            "Pass ",
+            "Unattached ",
+            "Connect to",
+            "ref count is",
+            "UNEXPECTED",
+            "files (",
+            "WARNING",
+        ];
+        assert!(known.iter().any(|known| line.contains(known)), "{line}");
+    }
+    assert!(
+        !image.ask("run", &["--out", plain(&out)]).status.success(),
+        "it writes over a file"
+    );
     // Flat out on this computer's threads the same work is done.
     let measured = image.json("run", &["--cpus", "2", "--ops", "50", "--clock", "flat-out"]);
     assert_eq!(measured["operations"], 100);

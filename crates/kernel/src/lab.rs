@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ext4::{
     Block, BlockNumber, Blocks, ClaimError, Filesystem, InodeNumber, Overlay, ReadAt, ReadFailure, Seed,
-    SlotState, Timestamp, claim_inode,
+    SlotState, Timestamp, claim_inode, container::Image,
 };
 use machine::{LockNames, Registry, SpinLock};
 
@@ -16,6 +16,7 @@ use crate::{
 pub struct Lab {
     pub(crate) scenario: Scenario,
     pub(crate) blocks: Arc<dyn Blocks + Send + Sync>,
+    image: Image,
     pub(crate) blocks_by_number: BTreeMap<BlockNumber, Arc<Block>>,
     pub(crate) cache: InodeCache,
     /// The static lock of [`Design::StaticTrylock`].
@@ -161,7 +162,8 @@ impl Lab {
         let table_blocks = set.table_blocks(&plans.iter().map(|plan| plan.jobs[0]).collect::<Vec<_>>())?;
         Ok(Self {
             scenario,
-            blocks: overlay,
+            blocks: overlay.clone(),
+            image: overlay,
             blocks_by_number: set.blocks,
             cache,
             static_lock,
@@ -197,6 +199,11 @@ impl Lab {
             Design::BucketLock => "bucket lock",
             _ => "inode hash lock",
         }
+    }
+
+    /// The image with all changes of the run so far.
+    pub fn image(&self) -> &Image {
+        &self.image
     }
 
     /// Cache lines of the model.

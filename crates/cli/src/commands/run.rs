@@ -3,12 +3,14 @@
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::LazyLock,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use clap::{Args, ValueEnum};
+use ext4::ReadAt;
 use kernel::{Design, Lab, LabNames, Lazytime, Placement, ProfileNumber, Reader, Scenario, Simulation};
 use machine::{
     CpuId, PROFILES,
@@ -85,6 +87,10 @@ pub(crate) struct Arguments {
     /// Let the last CPU read the neighbours, so that there are deferred times to write along.
     #[arg(long)]
     reader: bool,
+
+    /// Write the image as the run has changed it; the files of the jobs have no names in it.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 
     /// Write the trace, as Perfetto and chrome://tracing open it; virtual time only.
     #[arg(long, value_name = "FILE")]
@@ -225,7 +231,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         .map_err(|why| Failure::NotThere(why.to_string()))?;
     let outcome = match arguments.clock {
         Clock::Virtual => in_virtual_time(lab, arguments)?,
-        Clock::FlatOut => flat_out(&lab, arguments.time),
+        Clock::FlatOut => {
+            let outcome = flat_out(&lab, arguments.time);
+            write_out(&lab, arguments.out.as_deref())?;
+            outcome
+        }
     };
     answer::give(&outcome, arguments.source.format())
 }
@@ -266,7 +276,32 @@ fn in_virtual_time(lab: Lab, arguments: &Arguments) -> Result<Outcome, Failure> 
     if let Some(chrome) = chrome {
         chrome.finish(statistics.elapsed_ns)?.flush()?;
     }
+    write_out(simulation.lab(), arguments.out.as_deref())?;
     Ok(Outcome::told(simulation.lab(), &statistics, fingerprint))
+}
+
+/// Writes the changed image; what is zero in it stays a hole.
+fn write_out(lab: &Lab, path: Option<&Path>) -> Result<(), Failure> {
+    const PART: usize = 1 << 20;
+    let Some(path) = path else { return Ok(()) };
+    let cannot = |why: &dyn std::fmt::Display| {
+        Failure::CannotOpen(format!("{}: the image cannot be written: {why}", path.display()))
+    };
+    // Never over a file that is there: it might be the image itself.
+    let file = File::create_new(path).map_err(|error| cannot(&error))?;
+    let image = lab.image();
+    let mut part = vec![0; PART];
+    for offset in (0..image.size()).step_by(PART) {
+        let bytes = PART.min(usize::try_from(image.size() - offset).unwrap_or(PART));
+        image
+            .read_at(offset, &mut part[..bytes])
+            .map_err(|error| cannot(&error))?;
+        if part[..bytes].iter().any(|byte| *byte != 0) {
+            file.write_all_at(&part[..bytes], offset)
+                .map_err(|error| cannot(&error))?;
+        }
+    }
+    file.set_len(image.size()).map_err(|error| cannot(&error))
 }
 
 fn chrome(path: &Path, names: LabNames, cpus: u16) -> Result<Chrome<BufWriter<File>, LabNames>, Failure> {
