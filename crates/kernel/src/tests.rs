@@ -274,32 +274,53 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
+/// The mail of January 2020: 32 fio jobs do 50,000 operations a second before the patch and 3,000,000 with it. The
+/// machine is not named there; ours has as many CPUs as it had jobs. Two numbers are fitted, the rest of a truncate
+/// and how long a read occupies a line: both to the second of these cells.
 #[test]
-fn thirty_two_jobs_are_much_slower_under_spin_than_under_trylock_break() {
-    let image = plain();
-    let per_second = |design| {
+fn thirty_two_jobs_do_what_the_mail_of_2020_measured() {
+    // A group for each job, as its directories lie.
+    let image = image(&[
+        "-b",
+        "4096",
+        "-I",
+        "256",
+        "-g",
+        "512",
+        "-N",
+        "2048",
+        "-O",
+        "^has_journal,^resize_inode",
+    ]);
+    let per_second = |design, operations| {
         let mail = Scenario {
             reader: Reader::Absent,
             placement: Placement::OwnGroup,
-            ..scenario(design, 32, 40)
+            ..scenario(design, 32, operations)
         };
         let events = run(&Rc::new(prepare(&image, mail)));
         let end_ns = events.last().expect("things happen").time_ns;
         count(&events, Kind::OperationEnd) as f64 / end_ns as f64 * 1e9
     };
     let (spin, trylock, rcu) = (
-        per_second(Design::Spin),
-        per_second(Design::TrylockBreak),
-        per_second(Design::Rcu),
+        per_second(Design::Spin, 60),
+        per_second(Design::TrylockBreak, 300),
+        per_second(Design::Rcu, 300),
+    );
+    let near =
+        |simulated: f64, published: f64, percent: f64| (simulated / published - 1.0).abs() * 100.0 <= percent;
+    assert!(near(spin, 50_000.0, 20.0), "spin: {spin:.0} a second");
+    assert!(
+        near(trylock, 3_000_000.0, 20.0),
+        "trylock-break: {trylock:.0} a second"
     );
     assert!(
-        trylock > 10.0 * spin,
-        "spin {spin:.0}/s, trylock-break {trylock:.0}/s"
+        near(trylock / spin, 60.0, 25.0),
+        "{:.1} times as many",
+        trylock / spin
     );
-    assert!(
-        rcu > 0.8 * trylock,
-        "rcu {rcu:.0}/s, trylock-break {trylock:.0}/s"
-    );
+    assert!(rcu >= trylock, "rcu {rcu:.0}, trylock-break {trylock:.0}");
+    println!("spin {spin:.0}, trylock-break {trylock:.0}, rcu {rcu:.0} operations a second");
 }
 
 #[test]

@@ -24,7 +24,6 @@ fn bare(transfer_ns: u64) -> Profile {
         other_socket: travel,
         read_occupancy_percent: 200,
         arbitration: Arbitration::WritesFirst,
-        tenure_ns: 0,
     };
     profile
 }

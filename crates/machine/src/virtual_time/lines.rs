@@ -18,8 +18,6 @@ pub(super) struct Lines {
     /// One bit for each core with a copy; this many words for each line.
     sharers: Vec<u64>,
     words: usize,
-    /// The line that each core has won last, and until when it keeps it.
-    tenures: Vec<Tenure>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,12 +27,6 @@ struct Line {
     /// When the next transfer for a write can begin, and when the next one for a read.
     free_to_write_ns: u64,
     free_to_read_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Tenure {
-    line: LineId,
-    until_ns: u64,
 }
 
 /// When an access is complete, and how long the line travelled for it: 0 where it did not.
@@ -51,17 +43,12 @@ impl Lines {
             .max()
             .unwrap_or(1);
         let words = usize::from(cores).div_ceil(64);
-        let nothing = Tenure {
-            line: LineId(u32::MAX),
-            until_ns: 0,
-        };
         Self {
             costs,
             topology,
             lines: vec![Line::default(); count as usize],
             sharers: vec![0; count as usize * words],
             words,
-            tenures: vec![nothing; usize::from(cores)],
         }
     }
 
@@ -99,7 +86,6 @@ impl Lines {
     /// A write or read-modify-write: leaves the line to this core alone.
     pub(super) fn write(&mut self, line: LineId, core: Core, now_ns: u64) -> Access {
         let at = line.0 as usize;
-        let tenure = &mut self.tenures[usize::from(core.0)];
         let state = &mut self.lines[at];
         let sharers = &mut self.sharers[at * self.words..(at + 1) * self.words];
         let (word, me) = (usize::from(core.0 / 64), 1 << (core.0 % 64));
@@ -108,10 +94,6 @@ impl Lines {
         if alone || !state.touched {
             sharers[word] = me;
             (state.owner, state.touched) = (core, true);
-            return Access::at_hand(now_ns + self.costs.atomic_ns);
-        }
-        if tenure.line == line && now_ns < tenure.until_ns {
-            // Others already queue for it; it leaves once the core's time with it is over.
             return Access::at_hand(now_ns + self.costs.atomic_ns);
         }
         let travelled_ns = if sharers[word] & me != 0 {
@@ -124,15 +106,13 @@ impl Lines {
         sharers.fill(0);
         sharers[word] = me;
         let done_ns = state.free_to_write_ns.max(now_ns) + travelled_ns + self.costs.atomic_ns;
-        let until_ns = done_ns + self.costs.tenure_ns;
         state.owner = core;
-        state.free_to_write_ns = until_ns;
+        state.free_to_write_ns = done_ns;
         state.free_to_read_ns = match self.costs.arbitration {
-            Arbitration::InOrder => state.free_to_read_ns.max(until_ns),
+            Arbitration::InOrder => state.free_to_read_ns.max(done_ns),
             // Waiters whose reads were on their way begin anew.
-            Arbitration::WritesFirst => until_ns,
+            Arbitration::WritesFirst => done_ns,
         };
-        *tenure = Tenure { line, until_ns };
         Access {
             done_ns,
             travelled_ns,
