@@ -24,11 +24,12 @@ struct Images {
     large: PathBuf,
 }
 
-/// The command line against e2fsprogs; then the page in a browser.
+/// The command line against e2fsprogs, the machine, then the page in a browser.
 pub(crate) fn run() -> Result<()> {
     setup::run()?;
     let images = images()?;
     native(&images)?;
+    machine()?;
     build::page(build::Threads::Needed)?;
     let mut playwright = command("npx", &["playwright", "test", "--config", "bench.config.mjs"]);
     playwright
@@ -101,6 +102,24 @@ fn native(images: &Images) -> Result<()> {
     match output("sh", &["-c", &limited, program, many]) {
         Some(_) => println!("scan of 4 GiB: fits into {SCAN_KIB_MAX} KiB"),
         None => return Err(format!("a scan of 4 GiB does not fit into {SCAN_KIB_MAX} KiB")),
+    }
+    Ok(())
+}
+
+/// Events per second of virtual time: wanted are 15 million with the trace off, and half of that at least with it on.
+fn machine() -> Result<()> {
+    let example = ["--quiet", "--release", "-p", "machine", "--example", "events"];
+    execute(&mut command("cargo", &[["build"].as_slice(), &example].concat()))?;
+    for arguments in [
+        ["1", "20000000", "off"],
+        ["32", "20000000", "off"],
+        ["32", "20000000", "on"],
+        ["1024", "20000000", "off"],
+    ] {
+        execute(&mut command(
+            text(&root().join("target/release/examples/events"))?,
+            &arguments,
+        ))?;
     }
     Ok(())
 }
