@@ -174,7 +174,7 @@ const SSD: DeviceSpec = DeviceSpec {
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "xeon-e5-2680",
-        title: "Two Xeon E5-2680, 32 hardware threads, ramdisk",
+        title: "2 × Xeon E5-2680, ramdisk",
         source: "Line costs: McKenney, perfbook, X5550 and 8176 tables, rounded; scheduler: recalled for bare metal",
         topology: Topology {
             sockets: 2,
@@ -189,7 +189,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "laptop-2ghz",
-        title: "Single-core 2 GHz laptop of 2010 with a hard disk (AMD Turion)",
+        title: "Laptop of 2010, one core",
         source: "Kernel 2.6.33: HZ 1000 assumed; disk 29 MiB/s derived from the 2010 mail's figures",
         topology: Topology {
             sockets: 1,
@@ -219,7 +219,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "c5.2xlarge",
-        title: "EC2 c5.2xlarge: 8 vCPUs of a Xeon Platinum, EBS, HZ 250",
+        title: "EC2 c5.2xlarge, 8 vCPUs",
         source: "Line costs: McKenney, perfbook, Xeon Platinum 8176 table; HZ from the 2021 mail; EBS recalled",
         topology: Topology {
             sockets: 1,
@@ -249,7 +249,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "c6g.2xlarge",
-        title: "EC2 c6g.2xlarge: 8 vCPUs of a Graviton2, EBS, HZ 100",
+        title: "EC2 c6g.2xlarge, 8 vCPUs",
         source: "HZ from the 2021 mail; line costs as c5, for want of a table; EBS recalled",
         topology: Topology {
             sockets: 1,
@@ -278,7 +278,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "vm-8-ssd",
-        title: "8-CPU virtual machine on an SSD, kernel 3.9",
+        title: "VM with 8 CPUs, SSD",
         source: "Wake-ups of 45 to 52 µs across idle vCPUs: measured on an EPYC host; the rest recalled",
         topology: Topology {
             sockets: 2,
@@ -298,7 +298,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "ramdisk-32",
-        title: "One socket of 32 cores over a ramdisk: no distance, no device",
+        title: "32 cores, one socket",
         source: "Same-socket rows of the Xeon tables",
         topology: Topology {
             sockets: 1,
