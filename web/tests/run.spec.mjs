@@ -61,16 +61,23 @@ test("without lazytime nobody looks for neighbours", async ({ lab }) => {
   expect(await lab.number("per-write")).toBe(0);
 });
 
-test("thirty-two workers come up and end", async ({ lab }) => {
-  await lab.fill("CPUs", 32);
-  await lab.choose("Files", "each in a group of its own");
-  await lab.speed(65);
-  await lab.run();
-  await lab.reaches("operations", 64);
-  expect(lab.page.workers().length).toBe(34);
-  await lab.stop();
-  await expect.poll(() => lab.page.workers().length).toBe(1);
-});
+for (const cpus of [32, 64]) {
+  test(`${cpus} workers come up, leave the page responsive, and end`, async ({ lab }) => {
+    await lab.fill("CPUs", cpus);
+    await lab.choose("Files", "each in a group of its own");
+    await lab.speed(65);
+    await lab.run();
+    await lab.reaches("operations", 2 * cpus);
+    expect(lab.page.workers().length).toBe(cpus + 2);
+    const begun = Date.now();
+    await lab.button("Pause").click();
+    await expect(lab.state).toHaveText(/^Paused/);
+    expect(Date.now() - begun).toBeLessThan(2_000);
+    await lab.button("Resume").click();
+    await lab.stop();
+    await expect.poll(() => lab.page.workers().length).toBe(1);
+  });
+}
 
 test("in virtual time the same seed gives the same events, and another seed others", async ({ lab }) => {
   await lab.choose("Clock", "virtual time");

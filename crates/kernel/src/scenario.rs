@@ -63,7 +63,10 @@ impl Design {
     /// What it does, in a sentence.
     pub fn summary(self) -> &'static str {
         match self {
-            Self::Spin => "Every look-up of a neighbour takes the one hash lock, and waits for it.",
+            Self::Spin => {
+                "Every look-up of a neighbour takes the one hash lock, and waits for it. 32 jobs did 50,000 operations \
+                 a second (mail of 30 January 2020)."
+            }
             Self::TrylockSkip => {
                 "Every look-up tries the hash lock; where it is taken, that neighbour is skipped."
             }
@@ -71,7 +74,8 @@ impl Design {
                 "One CPU at a time may look for neighbours; that one still waits for the hash lock."
             }
             Self::TrylockBreak => {
-                "Every look-up tries the hash lock; the first time it is taken, the writer stops looking."
+                "Every look-up tries the hash lock; the first time it is taken, the writer stops looking. \
+                 32 jobs did 3,000,000 operations a second (mail of 30 January 2020)."
             }
             Self::Rcu => "Look-ups walk the chains without any lock; only hits take the inode's own lock.",
             Self::BucketLock => "Every look-up takes a lock of its own bucket, so only equal buckets meet.",

@@ -28,7 +28,7 @@ pub struct Profile {
 /// What a line costs that comes from a certain distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Travel {
-    /// Fetching it, to read it or for this CPU alone ("blind CAS" in perfbook's tables), ns.
+    /// Fetching it, to read it or for this CPU alone, ns: "blind CAS" in perfbook's tables less the CAS itself.
     pub transfer_ns: u64,
     /// Making a shared copy this CPU's alone ("CAS" less "blind CAS"), ns.
     pub upgrade_ns: u64,
@@ -230,8 +230,8 @@ pub const PROFILES: &[Profile] = &[
         lines: LineCosts {
             atomic_ns: 7,
             same_core: travel(7, 11),
-            same_socket: travel(48, 54),
-            other_socket: travel(149, 294),
+            same_socket: travel(41, 54),
+            other_socket: travel(142, 294),
             ..XEON_LINES
         },
         scheduler: Scheduler {
@@ -259,7 +259,7 @@ pub const PROFILES: &[Profile] = &[
         },
         lines: LineCosts {
             atomic_ns: 7,
-            same_socket: travel(48, 54),
+            same_socket: travel(41, 54),
             ..XEON_LINES
         },
         scheduler: Scheduler {

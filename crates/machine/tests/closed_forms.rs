@@ -1,10 +1,10 @@
 //! Runs of the machine against results that are known in closed form.
 
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 use machine::{
     Arbitration, Halves, LineCosts, Nanoseconds, Profile, Registry, SpinLock, Stream, Task, TaskId,
-    TicketLock, Travel,
+    TicketLock, Travel, Word,
     virtual_time::{Progress, Tasks, Trace, Virtual, VirtualOptions, VirtualTask},
 };
 
@@ -215,4 +215,55 @@ fn what_is_serial_bounds_the_rest() {
     close("1 CPU", speedup(1), 1.0, 0.1);
     close("10 CPUs", speedup(10), 10.0, 1.0);
     close("64 CPUs", speedup(64), 10.0, 1.0);
+}
+
+/// McKenney's table for the Xeon Platinum 8176, in ns. The compare-exchanges are what the profile's inputs were taken
+/// from; the pair of lock and unlock is predicted.
+#[test]
+fn what_a_lock_costs_follows_from_what_lines_cost() {
+    let profile = *Profile::named("c5.2xlarge").expect("it comes with the program");
+    // A load and a compare-exchange on a line that CPU 0 has written.
+    let exchange = |cpu: u16| {
+        let mut registry = Registry::new(16, 16);
+        let word = Rc::new(Word::new(0, registry.line()));
+        let machine = machine(profile, &registry, 16);
+        let took: Rc<Cell<u64>> = Rc::default();
+        throughput(&machine, 16, 1, |task| {
+            let (word, took) = (word.clone(), took.clone());
+            async move {
+                if task.id() == TaskId(0) {
+                    task.store(&word, 1).await;
+                } else if task.id() == TaskId(cpu) {
+                    task.work_for(Nanoseconds(10_000)).await;
+                    let begun = task.now();
+                    let seen = task.load(&word).await;
+                    let swapped = task.update(&word, |value| (value == seen).then_some(2)).await;
+                    assert_eq!(swapped, Ok(1));
+                    took.set((task.now() - begun).0);
+                }
+            }
+        });
+        took.get() as f64
+    };
+    let pair = {
+        let mut registry = Registry::new(1, 1);
+        let lock = Rc::new(SpinLock::new(&mut registry, "own", ()));
+        let machine = machine(profile, &registry, 1);
+        1.0 / throughput(&machine, 1, 1_000, |task| {
+            let lock = lock.clone();
+            async move {
+                for _ in 0..1_000 {
+                    lock.acquire(&task).await.release(&task).await;
+                }
+            }
+        })
+    };
+    for (what, simulated, published, percent) in [
+        ("lock and unlock, own cache", pair, 15.4, 10.0),
+        ("compare-exchange, other core", exchange(1), 101.9, 1.0),
+        ("compare-exchange, other socket", exchange(8), 442.9, 1.0),
+    ] {
+        println!("{what}: {simulated:.1} ns, published {published} ns");
+        close(what, simulated, published, percent);
+    }
 }

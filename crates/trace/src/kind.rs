@@ -135,7 +135,7 @@ kinds! {
     /// The raw inode was filled in its table block.
     InodeWritten = 50, "Write inode", "writes inode", Inode, "block number", Dirty;
     /// An inode was read by the workload, which defers its access time.
-    InodeRead = 51, "Read inode", "reads inode, which defers its access time,", Inode, "", Time;
+    InodeRead = 51, "Read inode", "defers the access time of inode", Inode, "", Time;
     /// A neighbour in the same table block is looked for in the hash.
     NeighbourLookup = 52, "Look up", "looks for the neighbour", Inode, "inode being written", Neighbour;
     /// A neighbour's deferred times were written along.
