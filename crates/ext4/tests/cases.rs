@@ -27,6 +27,14 @@ const EXPLAINED: &[(&str, &str)] = &[
         "orphans wait for the next mount, which e2fsck -n does not do",
     ),
     (
+        "c29r",
+        "its repair may have been cut short by a closed pipe: as c29 then",
+    ),
+    (
+        "k1r",
+        "its repair may have been cut short by a closed pipe: orphans wait then",
+    ),
+    (
         "k1d",
         "the journal waits for a replay, which e2fsck -n does not do",
     ),
