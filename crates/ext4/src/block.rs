@@ -2,7 +2,10 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 use crate::{BlockNumber, ReadError};
@@ -13,11 +16,9 @@ pub struct Block {
     number: BlockNumber,
     words: Box<[AtomicU32]>,
     changed: AtomicBool,
+    /// The transaction that keeps a copy of it as it was before; 0 for none.
+    copied_for: AtomicU32,
 }
-
-/// A journal handle; 0 where there is no journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HandleId(pub u64);
 
 /// What images are changed through.
 pub trait Blocks {
@@ -27,8 +28,11 @@ pub trait Blocks {
     /// As [`crate::ReadAt::read_at`].
     fn get(&self, block: BlockNumber) -> Result<Arc<Block>, ReadError>;
 
-    /// Announces that a handle is about to change the block (`jbd2_journal_get_write_access`).
-    fn before_change(&self, block: &Arc<Block>, handle: HandleId);
+    /// The block filled with zeros, for new content: what lies on the disk is not read.
+    fn fresh(&self, block: BlockNumber) -> Arc<Block>;
+
+    /// Announces that the block is about to change (`jbd2_journal_get_write_access`).
+    fn before_change(&self, block: &Arc<Block>);
 }
 
 impl Block {
@@ -44,6 +48,17 @@ impl Block {
             number,
             words,
             changed: AtomicBool::new(false),
+            copied_for: AtomicU32::new(0),
+        }
+    }
+
+    /// A block of zeros.
+    pub(crate) fn zeroed(number: BlockNumber, bytes: usize) -> Self {
+        Self {
+            number,
+            words: (0..bytes / 4).map(|_| AtomicU32::new(0)).collect(),
+            changed: AtomicBool::new(false),
+            copied_for: AtomicU32::new(0),
         }
     }
 
@@ -83,6 +98,25 @@ impl Block {
     /// Whether somebody has announced a change.
     pub fn changed(&self) -> bool {
         self.changed.load(Relaxed)
+    }
+
+    /// The word at byte `at`, for changes that several CPUs make at once; `None` past the end.
+    pub fn word(&self, at: usize) -> Option<&AtomicU32> {
+        self.words.get(at / 4)
+    }
+
+    /// All words, in the order of the block.
+    pub(crate) fn words(&self) -> &[AtomicU32] {
+        &self.words
+    }
+
+    /// The transaction that has a copy of it.
+    pub(crate) fn copied_for(&self) -> u32 {
+        self.copied_for.load(Acquire)
+    }
+
+    pub(crate) fn set_copied_for(&self, transaction: u32) {
+        self.copied_for.store(transaction, Release);
     }
 
     pub(crate) fn mark_changed(&self) {

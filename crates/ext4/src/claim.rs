@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Block, BlockNumber, Blocks, Filesystem, GroupDescriptor, GroupFlags, GroupNumber, HandleId, Incompat,
+    Block, BlockNumber, Blocks, Filesystem, GroupDescriptor, GroupFlags, GroupNumber, Incompat,
     InodeFlags, InodeNumber, RawInode, ReadAt, ReadError, ReadFailure, RoCompat, SUPERBLOCK_BYTES,
     Superblock, Timestamp, checksum::crc32c, number::divide_wide, seal_inode, slot::bit,
 };
@@ -188,7 +188,7 @@ fn change_superblock<R: ReadAt>(
 }
 
 fn write_record(blocks: &impl Blocks, block: &Arc<Block>, at: usize, bytes: &[u8]) {
-    blocks.before_change(block, HandleId::default());
+    blocks.before_change(block);
     block.store(at, bytes);
 }
 

@@ -8,9 +8,9 @@ use crate::{
 /// Bytes of an entry before its name.
 pub(crate) const ENTRY_HEADER: usize = 8;
 /// Bytes of the checksum at the end of a block, made to look like an entry.
-const TAIL_BYTES: usize = 12;
+pub(crate) const TAIL_BYTES: usize = 12;
 /// The "type" of that entry.
-const TAIL_TYPE: u8 = 0xde;
+pub(crate) const TAIL_TYPE: u8 = 0xde;
 /// Bytes before the entries of a directory that lies in its inode: the parent's number.
 const INLINE_PARENT: usize = 4;
 /// Bytes of a directory that are in the inode's `i_block`.
@@ -64,6 +64,19 @@ pub(crate) struct EntryFormat {
 }
 
 impl FileType {
+    /// The number that stands for it in directory entries.
+    pub fn entry_number(self) -> u8 {
+        match self {
+            Self::Regular => 1,
+            Self::Directory => 2,
+            Self::Character => 3,
+            Self::Block => 4,
+            Self::Fifo => 5,
+            Self::Socket => 6,
+            Self::Symlink => 7,
+        }
+    }
+
     /// The type that a directory entry's number stands for.
     pub fn of_entry(number: u8) -> Option<Self> {
         Some(match number {
@@ -81,7 +94,7 @@ impl FileType {
 
 impl EntryFormat {
     /// `rec_len`: lengths that do not fit 16 bits have their high bits in the lowest two.
-    fn length(&self, stored: u16) -> usize {
+    pub(crate) fn length(&self, stored: u16) -> usize {
         let stored = usize::from(stored);
         if self.block_bytes < 65536 {
             stored
@@ -92,12 +105,22 @@ impl EntryFormat {
         }
     }
 
+    /// A length as `rec_len` stores it.
+    pub(crate) fn stored_length(&self, length: usize) -> u16 {
+        match u16::try_from(length) {
+            Ok(length) => length,
+            Err(_) if length == self.block_bytes => u16::MAX,
+            Err(_) => u16::try_from(length & 0xfffc | length >> 16 & 3).unwrap_or(u16::MAX),
+        }
+    }
+
     /// Whether entries carry the type of what they name.
     pub(crate) fn has_types(&self) -> bool {
         self.has_types
     }
 
-    fn least(&self, name: usize) -> usize {
+    /// The least bytes that an entry with a name of this length takes.
+    pub(crate) fn least(&self, name: usize) -> usize {
         ENTRY_HEADER
             .saturating_add(name)
             .saturating_add(self.hash_bytes)

@@ -7,12 +7,12 @@ use crate::{
 };
 
 /// Where the root's information lies: behind `.` and `..`.
-const ROOT_INFO: usize = 24;
+pub(crate) const ROOT_INFO: usize = 24;
 /// Where its counts lie.
-const ROOT_COUNTS: usize = 32;
+pub(crate) const ROOT_COUNTS: usize = 32;
 /// Where a node's counts lie: behind an empty entry.
-const NODE_COUNTS: usize = 8;
-const INDEX_ENTRY: usize = 8;
+pub(crate) const NODE_COUNTS: usize = 8;
+pub(crate) const INDEX_ENTRY: usize = 8;
 
 /// A node of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,20 @@ pub(crate) fn check_index(block: &[u8], at: usize, seed: Seed) -> Result<(), Str
             "the index's checksum is {stored:#010x}, but should be {right:#010x}"
         ))
     }
+}
+
+/// Writes an index node's checksum.
+pub(crate) fn seal_index(block: &mut [u8], at: usize, seed: Seed) {
+    let (limit, count) = (
+        usize::from(u16::get(block, at)),
+        usize::from(u16::get(block, at.saturating_add(2))),
+    );
+    let end = |entries: usize| at.saturating_add(entries.saturating_mul(INDEX_ENTRY));
+    let tail = end(limit);
+    let covered = block.get(..end(count)).unwrap_or_default();
+    let reserved = block.get(tail..tail.saturating_add(4)).unwrap_or_default();
+    let sum = seed.over(covered).over(reserved).over(&[0; 4]).0;
+    sum.put(block, tail.saturating_add(4));
 }
 
 impl<R: ReadAt> Filesystem<R> {

@@ -46,10 +46,11 @@ mod scan;
 mod slot;
 mod superblock;
 mod time;
+mod write;
 mod xattr;
 
 pub use backup::Backup;
-pub use block::{Block, Blocks, HandleId};
+pub use block::{Block, Blocks};
 pub use checksum::{Seed, crc32c};
 pub use claim::{ClaimError, claim_inode};
 pub use directory::{DirectoryBlock, Entry, PathError};
@@ -72,13 +73,17 @@ pub use map::{MapItem, MapNode, Mapping, Run, Walk};
 pub use mmp::{MMP_FIELDS, MultiMount};
 pub use number::{BlockNumber, GroupNumber, InodeNumber};
 pub use orphans::{Orphan, OrphanFate, OrphanPlace};
-pub use overlay::Overlay;
+pub use overlay::{Overlay, Snapshot};
 pub use read::{ReadAt, ReadError};
 pub use record::{Field, FieldKind, FieldValue};
 pub use scan::{Scan, ScanCounts, ScanPhase, ScanProgress, ScanReport};
 pub use slot::SlotState;
 pub use superblock::{Label, SUPERBLOCK_BYTES, SUPERBLOCK_FIELDS, Superblock};
 pub use time::Timestamp;
+pub use write::{
+    FoundEntry, MemoryInode, NewAttributes, NewInode, OrphanRecord, OrphanSlot, OrphansCleaned, Volume,
+    WriteError, feature_not_written,
+};
 pub use xattr::{AclEntry, Attribute, AttributePlace};
 
 #[cfg(not(target_arch = "wasm32"))]

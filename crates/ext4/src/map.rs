@@ -71,14 +71,14 @@ pub struct Mapping {
 }
 
 /// How deep an extent tree may be.
-const DEPTH_MAX: u16 = 5;
+pub(crate) const DEPTH_MAX: u16 = 5;
 /// What an extent header begins with.
 pub(crate) const EXTENT_MAGIC: u16 = 0xf30a;
-const ENTRY_BYTES: usize = 12;
+pub(crate) const ENTRY_BYTES: usize = 12;
 /// Lengths above this mark unwritten extents.
-const WRITTEN_MAX: u16 = 0x8000;
+pub(crate) const WRITTEN_MAX: u16 = 0x8000;
 /// Blocks that an inode points to by itself.
-const DIRECT: u32 = 12;
+pub(crate) const DIRECT: u32 = 12;
 
 impl<R: ReadAt> Filesystem<R> {
     /// Whether an inode's `i_block` maps blocks at all, rather than holding data, a target or a device.

@@ -67,3 +67,8 @@ pub(crate) fn divide_wide(number: u64, by: u32) -> (u64, u64) {
         number.checked_rem(by.into()).unwrap_or(0),
     )
 }
+
+/// A number as a place in memory; where memory is too small for it, past every end.
+pub(crate) fn place(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::{BlockNumber, Compat, Filesystem, Finding, InodeNumber, ReadAt, record::Stored};
 
-const FILE_MAGIC: u32 = 0x0b10_ca04;
+pub(crate) const FILE_MAGIC: u32 = 0x0b10_ca04;
 /// Bytes at the end of an orphan file's block: magic number and checksum.
-const TAIL: usize = 8;
+pub(crate) const TAIL: usize = 8;
 
 /// What becomes of an orphan at the next mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

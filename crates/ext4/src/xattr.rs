@@ -467,3 +467,17 @@ impl std::fmt::Display for AclEntry {
         )
     }
 }
+
+/// Takes one reference away from a block of attributes: how many are left, or `None` where it is no such block.
+pub(crate) fn release_attribute_block(seed: Option<Seed>, block: BlockNumber, bytes: &mut [u8]) -> Option<u32> {
+    const REFERENCES_AT: usize = 4;
+    if u32::get(bytes, 0) != MAGIC {
+        return None;
+    }
+    let left = u32::get(bytes, REFERENCES_AT).saturating_sub(1);
+    left.put(bytes, REFERENCES_AT);
+    if let Some(seed) = seed {
+        block_checksum(seed, block, bytes).put(bytes, CHECKSUM_AT);
+    }
+    Some(left)
+}

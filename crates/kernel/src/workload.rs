@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use ext4::{HandleId, Timestamp};
+use ext4::Timestamp;
 use machine::{Cost, Stream, Task, TaskId};
 use trace::Kind;
 
@@ -83,7 +83,7 @@ impl Lab {
 
     /// `ext4_do_update_inode`, on every `ext4_mark_inode_dirty`.
     async fn do_update_inode<K: Task>(&self, task: &K, inode: &CachedInode) {
-        self.blocks.before_change(&inode.block, HandleId::default());
+        self.blocks.before_change(&inode.block);
         let mut raw = inode.raw.acquire(task).await;
         task.work(Cost::InodeFill).await;
         raw.data.fill(self.seed, inode);
