@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Block, BlockNumber, Blocks, Filesystem, GroupDescriptor, GroupFlags, GroupNumber, Incompat,
-    InodeFlags, InodeNumber, RawInode, ReadAt, ReadError, ReadFailure, RoCompat, SUPERBLOCK_BYTES,
-    Superblock, Timestamp, checksum::crc32c, number::divide_wide, seal_inode, slot::bit,
+    Block, BlockNumber, Blocks, Filesystem, GroupDescriptor, GroupFlags, GroupNumber, Incompat, InodeFlags,
+    InodeNumber, RawInode, ReadAt, ReadError, ReadFailure, RoCompat, SUPERBLOCK_BYTES, Superblock, Timestamp,
+    checksum::crc32c, number::divide_wide, seal_inode, slot::bit,
 };
 
 /// Why no inode can be had.

@@ -783,6 +783,13 @@ impl<R: ReadAt> Replayed<R> {
         self.changed.keys().copied()
     }
 
+    /// All blocks that a replay writes, those of the two superblocks among them.
+    pub(crate) fn written(&self) -> BTreeSet<BlockNumber> {
+        let block_of = |offset: u64| BlockNumber(divide_wide(offset, self.block_bytes).0);
+        let superblocks = self.superblocks.iter().map(|(offset, _)| block_of(*offset));
+        self.blocks().chain(superblocks).collect()
+    }
+
     /// The blocks that would read differently afterwards.
     pub fn differing(&self) -> BTreeSet<BlockNumber> {
         let differs = |block: &BlockNumber| {

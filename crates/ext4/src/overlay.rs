@@ -123,7 +123,9 @@ impl<R: ReadAt + Clone> Overlay<R> {
         // Held throughout, so that no block gets its first change meanwhile.
         let before = lock(&self.before);
         let mut snapshot = self.snapshot();
-        snapshot.blocks.extend(before.iter().map(|(number, bytes)| (*number, bytes.clone())));
+        snapshot
+            .blocks
+            .extend(before.iter().map(|(number, bytes)| (*number, bytes.clone())));
         snapshot
     }
 }
@@ -190,7 +192,9 @@ fn add_run(runs: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
 }
 
 fn in_run(runs: &BTreeMap<u64, u64>, block: u64) -> bool {
-    runs.range(..=block).next_back().is_some_and(|(_, end)| block < *end)
+    runs.range(..=block)
+        .next_back()
+        .is_some_and(|(_, end)| block < *end)
 }
 
 /// Zeroes what was read at `offset` where it lies in a run.
@@ -206,7 +210,8 @@ fn clear_runs(runs: &BTreeMap<u64, u64>, block_bytes: u32, buffer: &mut [u8], of
         .rev()
         .take_while(|(_, last)| **last > touched.start.0);
     for (first, last) in overlapping {
-        let part = |at: u64| usize::try_from(at.clamp(offset, end).saturating_sub(offset)).unwrap_or(usize::MAX);
+        let part =
+            |at: u64| usize::try_from(at.clamp(offset, end).saturating_sub(offset)).unwrap_or(usize::MAX);
         if let Some(part) = buffer.get_mut(part(bytes(*first))..part(bytes(*last))) {
             part.fill(0);
         }

@@ -469,7 +469,11 @@ impl std::fmt::Display for AclEntry {
 }
 
 /// Takes one reference away from a block of attributes: how many are left, or `None` where it is no such block.
-pub(crate) fn release_attribute_block(seed: Option<Seed>, block: BlockNumber, bytes: &mut [u8]) -> Option<u32> {
+pub(crate) fn release_attribute_block(
+    seed: Option<Seed>,
+    block: BlockNumber,
+    bytes: &mut [u8],
+) -> Option<u32> {
     const REFERENCES_AT: usize = 4;
     if u32::get(bytes, 0) != MAGIC {
         return None;

@@ -6,6 +6,7 @@ mod support {
 }
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     os::unix::fs::FileExt,
     sync::{
@@ -14,7 +15,7 @@ use std::{
     },
 };
 
-use ext4::{InodeNumber, ReadAt, Volume, WriteError};
+use ext4::{InodeNumber, MemoryInode, NewInode, OrphanRecord, ReadAt, Timestamp, Volume, WriteError};
 use support::{
     image::Image,
     story::{Model, Mood, Op, Ours, compare, sequence},
@@ -39,7 +40,11 @@ fn matrix(operations: usize) -> Vec<Sort> {
     let mut seed = 0;
     for block in [1024, 2048, 4096] {
         for inode in [128, 256, 512] {
-            for checksums in ["metadata_csum", "^metadata_csum,uninit_bg", "^metadata_csum,^uninit_bg"] {
+            for checksums in [
+                "metadata_csum",
+                "^metadata_csum,uninit_bg",
+                "^metadata_csum,^uninit_bg",
+            ] {
                 for map in ["extent", "^extent,^64bit,^flex_bg"] {
                     for journal in ["^has_journal", "has_journal", "has_journal,orphan_file"] {
                         seed += 1;
@@ -54,7 +59,13 @@ fn matrix(operations: usize) -> Vec<Sort> {
                             "^has_journal" => options.replace("-J size=4 ", ""),
                             _ => options,
                         };
-                        sorts.push(Sort { options, size: "24M", mood, seed, operations });
+                        sorts.push(Sort {
+                            options,
+                            size: "24M",
+                            mood,
+                            seed,
+                            operations,
+                        });
                     }
                 }
             }
@@ -66,10 +77,14 @@ fn matrix(operations: usize) -> Vec<Sort> {
 /// The image's state, written into its file, and what e2fsck says of it beyond the names of its passes.
 fn checked<R: ReadAt>(image: &Image, volume: &Volume<R>) -> Result<(), String> {
     volume.sync();
-    let file = File::options().write(true).open(image.path()).expect("it is there");
+    let file = File::options()
+        .write(true)
+        .open(image.path())
+        .expect("it is there");
     let block_bytes = u64::from(volume.geometry().block_bytes);
     for block in volume.overlay().changed_blocks() {
-        file.write_all_at(&block.to_vec(), block.number().0 * block_bytes).expect("it can be written");
+        file.write_all_at(&block.to_vec(), block.number().0 * block_bytes)
+            .expect("it can be written");
     }
     e2fsck(image)
 }
@@ -91,7 +106,10 @@ fn e2fsck(image: &Image) -> Result<(), String> {
 
 fn model_of<R: ReadAt>(volume: &Volume<R>) -> Model {
     let root = volume.inode(InodeNumber::ROOT).expect("there is a root");
-    let lost = volume.lookup(&root, b"lost+found").expect("it can be read").expect("it is there");
+    let lost = volume
+        .lookup(&root, b"lost+found")
+        .expect("it can be read")
+        .expect("it is there");
     let mut model = Model::new(2, &[("lost+found", lost.inode.get())]);
     // It is no more than a directory that is there.
     let id = *model.nodes.keys().last().expect("it was added");
@@ -99,19 +117,26 @@ fn model_of<R: ReadAt>(volume: &Volume<R>) -> Model {
     model
 }
 
-/// Runs operations on a fresh copy of an image; where it goes wrong, after how many and how.
-fn run(sort: &Sort, operations: &[Op], every: usize) -> Result<(), (usize, String)> {
+/// Runs operations on a fresh copy of an image: how often they came to an error that the model leaves to the file
+/// system, or where it goes wrong, after how many and how.
+fn run(sort: &Sort, operations: &[Op], every: usize) -> Result<BTreeMap<String, usize>, (usize, String)> {
     let image = Image::make(sort.size, &sort.options, |_| ());
     let volume = Volume::open(image.bytes()).map_err(|why| (0, why.to_string()))?;
     let mut model = model_of(&volume);
-    let mut worker = Ours { volume: &volume, clock: 1_800_000_000 };
+    let mut worker = Ours {
+        volume: &volume,
+        clock: 1_800_000_000,
+    };
     for (index, op) in operations.iter().enumerate() {
-        model.step(op, &mut worker).map_err(|why| (index + 1, format!("{op}: {why}")))?;
+        model
+            .step(op, &mut worker)
+            .map_err(|why| (index + 1, format!("{op}: {why}")))?;
         if (index + 1) % every == 0 || index + 1 == operations.len() {
             checked(&image, &volume).map_err(|why| (index + 1, why))?;
         }
     }
-    compare(&image.open().filesystem, &model).map_err(|why| (operations.len(), why))
+    compare(&image.open().filesystem, &model).map_err(|why| (operations.len(), why))?;
+    Ok(model.errors)
 }
 
 /// A short sequence that goes wrong too, as a script.
@@ -138,24 +163,45 @@ fn shrunk(sort: &Sort, operations: &[Op], end: usize) -> String {
         }
         part = (part / 2).max(1);
     }
-    let why = run(sort, &kept, usize::MAX).err().map_or_else(String::new, |(_, why)| why);
+    let why = run(sort, &kept, usize::MAX)
+        .err()
+        .map_or_else(String::new, |(_, why)| why);
     let lines: Vec<String> = kept.iter().map(ToString::to_string).collect();
-    format!("mke2fs {} {}\n{}\n{why}", sort.options, sort.size, lines.join("\n"))
+    format!(
+        "mke2fs {} {}\n{}\n{why}",
+        sort.options,
+        sort.size,
+        lines.join("\n")
+    )
 }
 
-/// Runs all sorts on all cores.
-fn run_all(sorts: &[Sort]) {
+/// Runs all sorts on all cores; how often each error came that the model leaves to the file system.
+fn run_all(sorts: &[Sort]) -> BTreeMap<String, usize> {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
+    let errors = Mutex::new(BTreeMap::new());
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(sort) = sorts.get(next.fetch_add(1, Relaxed)) {
                     let operations = sequence(sort.seed, sort.operations, sort.mood);
-                    if let Err((end, why)) = run(sort, &operations, CHECKED_EVERY) {
-                        let first = format!("{sort:?} after {end} operations: {why}");
-                        failures.lock().expect("nobody panics").push((sort.clone(), operations, end, first));
+                    match run(sort, &operations, CHECKED_EVERY) {
+                        Ok(found) => {
+                            let mut errors = errors.lock().expect("nobody panics");
+                            found
+                                .into_iter()
+                                .for_each(|(errno, count)| *errors.entry(errno).or_insert(0) += count);
+                        }
+                        Err((end, why)) => {
+                            let first = format!("{sort:?} after {end} operations: {why}");
+                            failures.lock().expect("nobody panics").push((
+                                sort.clone(),
+                                operations,
+                                end,
+                                first,
+                            ));
+                        }
                     }
                 }
             });
@@ -163,16 +209,344 @@ fn run_all(sorts: &[Sort]) {
     });
     let failures = failures.into_inner().expect("nobody panics");
     let all: usize = sorts.iter().map(|sort| sort.operations).sum();
-    println!("{all} operations on {} images, {} of which went wrong", sorts.len(), failures.len());
+    println!(
+        "{all} operations on {} images, {} of which went wrong",
+        sorts.len(),
+        failures.len()
+    );
     if let Some((sort, operations, end, first)) = failures.first() {
         let others: Vec<&str> = failures.iter().map(|(_, _, _, first)| first.as_str()).collect();
-        panic!("{first}\nshrunk:\n{}\nall:\n{}", shrunk(sort, operations, *end), others.join("\n"));
+        panic!(
+            "{first}\nshrunk:\n{}\nall:\n{}",
+            shrunk(sort, operations, *end),
+            others.join("\n")
+        );
     }
+    errors.into_inner().expect("nobody panics")
 }
 
 #[test]
 fn e2fsck_agrees_after_random_operations_on_every_sort_of_image() {
-    run_all(&matrix(std::env::var("OPS").map_or(1250, |v| v.parse().unwrap())));
+    run_all(&matrix(1250));
+}
+
+/// A full disk, no free inodes: what cannot be done leaves nothing half done.
+#[test]
+fn e2fsck_agrees_when_space_and_inodes_run_out() {
+    let mut sorts = Vec::new();
+    for (index, options) in [
+        "-t ext4 -b 1024 -O ^has_journal -N 64",
+        "-t ext4 -b 1024 -O ^has_journal,^extent,^64bit -N 64",
+        "-t ext4 -b 1024 -O ^has_journal -N 2000",
+        "-t ext2 -b 1024 -N 800",
+        "-t ext4 -b 4096 -O ^has_journal,metadata_csum -N 400",
+        "-t ext4 -b 2048 -g 512 -O ^has_journal,metadata_csum,^flex_bg -N 512",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (mood, operations) in [(Mood::Everyday, 3000), (Mood::LongNames, 3000), (Mood::Data, 600)] {
+            let seed = 1000 + index as u64 * 3 + mood as u64;
+            sorts.push(Sort {
+                options: options.to_owned(),
+                size: "2M",
+                mood,
+                seed,
+                operations,
+            });
+        }
+    }
+    let report = run_all(&sorts);
+    assert!(report.contains_key("ENOSPC"), "space does run out: {report:?}");
+}
+
+/// Directories with names so long that the index gets its second level, and with `large_dir` its third.
+#[test]
+fn e2fsck_agrees_with_deep_indexes() {
+    for (options, names, levels) in [
+        ("-t ext4 -b 1024 -O ^has_journal,^metadata_csum", 3000u32, 1),
+        ("-t ext4 -b 1024 -O ^has_journal,metadata_csum,large_dir", 3000, 1),
+        (
+            "-t ext4 -b 1024 -O ^has_journal,metadata_csum,large_dir",
+            60_000,
+            2,
+        ),
+    ] {
+        let image = Image::make("64M", options, |_| ());
+        let volume = Volume::open(image.bytes()).expect("it can be written");
+        let now = Timestamp {
+            seconds: 1_800_000_000,
+            nanoseconds: 0,
+        };
+        let new = NewInode {
+            mode: 0o100_644,
+            uid: 0,
+            gid: 0,
+            now,
+        };
+        let root = InodeNumber::ROOT;
+        let directory = NewInode {
+            mode: 0o040_755,
+            ..new
+        };
+        let directory = volume
+            .create(root, b"names", &directory, None)
+            .expect("there is room");
+        let file = volume.create(root, b"file", &new, None).expect("there is room");
+        let name = |number: u32| format!("{number:0>240}").into_bytes();
+        for number in 0..names {
+            volume
+                .link(file, directory, &name(number), now)
+                .unwrap_or_else(|why| panic!("{options}: {number}: {why}"));
+        }
+        let inode = volume.inode(directory).expect("it is there");
+        assert_eq!(volume.index_levels(&inode), Ok(Some(levels)), "{options}");
+        for number in (0..names).step_by(97) {
+            let found = volume.lookup(&inode, &name(number)).expect("it can be read");
+            assert_eq!(
+                found.map(|found| found.inode),
+                Some(file),
+                "{options}: name {number}"
+            );
+        }
+        assert!(
+            volume
+                .lookup(&inode, b"not there")
+                .expect("it can be read")
+                .is_none()
+        );
+        checked(&image, &volume).unwrap_or_else(|why| panic!("{options}: {why}"));
+        for number in 0..names {
+            volume
+                .unlink(directory, &name(number), now)
+                .unwrap_or_else(|why| panic!("{options}: {number}: {why}"));
+        }
+        checked(&image, &volume).unwrap_or_else(|why| panic!("{options}: {why}"));
+        volume.rmdir(root, b"names", now).expect("it is empty");
+        checked(&image, &volume).unwrap_or_else(|why| panic!("{options}: {why}"));
+    }
+}
+
+/// Files in so many pieces that the tree of their extents, or their indirect blocks, get as deep as they can.
+#[test]
+fn e2fsck_agrees_with_files_in_many_pieces() {
+    for options in [
+        "-t ext4 -b 1024 -O ^has_journal,metadata_csum",
+        "-t ext4 -b 1024 -O ^has_journal,^metadata_csum,^extent,^64bit",
+    ] {
+        let image = Image::make("64M", options, |_| ());
+        let volume = Volume::open(image.bytes()).expect("it can be written");
+        let now = Timestamp {
+            seconds: 1_800_000_000,
+            nanoseconds: 0,
+        };
+        let new = NewInode {
+            mode: 0o100_644,
+            uid: 0,
+            gid: 0,
+            now,
+        };
+        let file = volume
+            .create(InodeNumber::ROOT, b"pieces", &new, None)
+            .expect("there is room");
+        // Every second block of 80 MB at the most, in an order without order.
+        let mut random = support::story::Random::new(7);
+        let mut written = BTreeMap::new();
+        for piece in 0..20_000u32 {
+            let logical = random.below(40_000) * 2;
+            let data = piece.to_le_bytes();
+            volume
+                .write(file, logical * 1024 + 100, &data, now)
+                .unwrap_or_else(|why| panic!("{options}: {why}"));
+            written.insert(logical, data);
+        }
+        let check = |written: &BTreeMap<u64, [u8; 4]>| {
+            checked(&image, &volume).unwrap_or_else(|why| panic!("{options}: {why}"));
+            let filesystem = image.open().filesystem;
+            let (inode, _) = filesystem.inode(file).expect("it is there");
+            let mapping = filesystem.mapping(file, &inode);
+            let content = filesystem.file(file, &inode);
+            for (logical, data) in written {
+                let mut found = [0; 4];
+                content
+                    .read_at(logical * 1024 + 100, &mut found)
+                    .expect("it can be read");
+                assert_eq!(&found, data, "{options}: block {logical}");
+            }
+            assert_eq!(mapping.runs.len(), written.len(), "{options}");
+            mapping.nodes.iter().map(|node| node.depth).max()
+        };
+        assert_eq!(check(&written), Some(2), "{options}");
+        for keep in [61_000u64, 60_999, 30_000, 3000, 300, 30, 0] {
+            volume
+                .set_file_size(file, keep * 1024, now)
+                .expect("it can be cut");
+            written.retain(|logical, _| *logical < keep);
+            check(&written);
+        }
+    }
+}
+
+/// Files that are open or half cut when the machine dies: what the last commit holds is a file system that e2fsck and
+/// we repair alike, by freeing or cutting exactly the orphans of that moment.
+#[test]
+fn a_crash_leaves_the_last_commit_and_its_orphans() {
+    let mut all = 0;
+    for (seed, options) in [
+        "-t ext4 -b 1024 -J size=1",
+        "-t ext4 -b 1024 -J size=1 -O orphan_file",
+        "-t ext4 -b 4096 -I 512 -J size=4 -O orphan_file,metadata_csum_seed",
+        "-t ext4 -b 4096 -J size=4 -O ^metadata_csum,uninit_bg",
+        "-t ext3 -b 1024 -I 128 -J size=1",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for crash in 0..6 {
+            all += crash_once(options, seed as u64 * 100 + crash);
+        }
+    }
+    assert!(all > 100, "only {all} orphans");
+}
+
+/// A file of the story below.
+type Files = BTreeMap<String, (InodeNumber, u64)>;
+
+/// Works, crashes, repairs; how many orphans there were.
+fn crash_once(options: &str, seed: u64) -> usize {
+    let image = Image::make("24M", options, |_| ());
+    let volume = Volume::open(image.bytes()).expect("it can be written");
+    let random = &mut support::story::Random::new(seed + 1);
+    let now = Timestamp {
+        seconds: 1_800_000_000,
+        nanoseconds: 0,
+    };
+    let new = NewInode {
+        mode: 0o100_600,
+        uid: 0,
+        gid: 0,
+        now,
+    };
+    let root = InodeNumber::ROOT;
+    let (mut files, mut pending): (Files, Vec<(MemoryInode, OrphanRecord)>) = Default::default();
+    volume.mark_orphans_present(true);
+    volume.commit();
+    let mut committed = (files.clone(), pending.clone());
+    for step in 0..400 + random.below(400) {
+        let some = |files: &Files, at: u64| {
+            let at = usize::try_from(at).expect("small").checked_rem(files.len())?;
+            files
+                .iter()
+                .nth(at)
+                .map(|(name, (inode, size))| (name.clone(), *inode, *size))
+        };
+        let at = random.next() >> 20;
+        let busy = |inode: InodeNumber, pending: &[(MemoryInode, OrphanRecord)]| {
+            pending.iter().any(|(other, _)| other.number == inode)
+        };
+        match random.below(10) {
+            0..3 => {
+                let name = format!("file-{step}");
+                let inode = volume
+                    .create(root, name.as_bytes(), &new, None)
+                    .expect("there is room");
+                let bytes = random.below(60_000);
+                volume
+                    .write(inode, 0, &vec![7; bytes as usize], now)
+                    .expect("there is room");
+                files.insert(name, (inode, bytes));
+            }
+            3..6 => {
+                let Some((name, inode, _)) = some(&files, at) else {
+                    continue;
+                };
+                if busy(inode, &pending) {
+                    continue;
+                }
+                pending.extend(
+                    volume
+                        .unlink_only(root, name.as_bytes(), now)
+                        .expect("it is there"),
+                );
+                files.remove(&name);
+            }
+            6 => {
+                let Some((name, inode, size)) = some(&files, at) else {
+                    continue;
+                };
+                if busy(inode, &pending) {
+                    continue;
+                }
+                let cut = random.below(size + 1);
+                pending.extend(volume.begin_truncate(inode, cut, now).expect("it is there"));
+                files.insert(name, (inode, cut));
+            }
+            7 | 8 if !pending.is_empty() => {
+                let (inode, record) = pending.remove(random.below(pending.len() as u64) as usize);
+                // What is in memory may be older than what is on the disk: a neighbour in the list may have changed it.
+                let mut inode = volume.inode(inode.number).expect("it is there");
+                match inode.raw.i_links_count {
+                    0 => volume
+                        .evict(&mut inode, Some(record), now)
+                        .expect("it can be freed"),
+                    _ => volume.finish_truncate(inode, record).expect("it can be cut"),
+                }
+            }
+            9 if random.below(4) == 0 => {
+                volume.commit();
+                committed = (files.clone(), pending.clone());
+            }
+            _ => {}
+        }
+    }
+    let crashed = volume.overlay().crash_image();
+    let mut bytes = vec![0; crashed.size() as usize];
+    crashed.read_at(0, &mut bytes).expect("it can be read");
+    image.replace(&bytes);
+    let (files, pending) = committed;
+    let (status, said) = image.tool("e2fsck", "-fy -E no_optimize_extents");
+    assert!(status <= 1, "{options}: {said}");
+    for (inode, _) in &pending {
+        let verb = if inode.raw.i_links_count == 0 {
+            "Clearing"
+        } else {
+            "Truncating"
+        };
+        let line = format!("{verb} orphaned inode {} ", inode.number);
+        assert!(said.contains(&line), "{options}: no {line:?} in\n{said}");
+    }
+    assert_eq!(
+        said.matches(" orphaned inode ").count(),
+        pending.len(),
+        "{options}: {said}"
+    );
+    e2fsck(&image).unwrap_or_else(|why| panic!("{options}: {why}\n{said}"));
+    holds(&image, &files);
+    // The same by ourselves.
+    image.replace(&bytes);
+    let mounted = Volume::mount(bytes, now).unwrap_or_else(|why| panic!("{options}: {why}"));
+    checked(&image, &mounted).unwrap_or_else(|why| panic!("{options}: {why}"));
+    holds(&image, &files);
+    pending.len()
+}
+
+fn holds(image: &Image, files: &Files) {
+    let filesystem = image.open().filesystem;
+    let (root, _) = filesystem.inode(InodeNumber::ROOT).expect("there is a root");
+    let (entries, _) = filesystem.entries(InodeNumber::ROOT, &root);
+    let found: Files = entries
+        .iter()
+        .filter(|entry| entry.name.starts_with(b"file-"))
+        .map(|entry| {
+            let number = InodeNumber::new(entry.inode).expect("not 0");
+            let (inode, _) = filesystem.inode(number).expect("it can be read");
+            (
+                String::from_utf8_lossy(&entry.name).into_owned(),
+                (number, inode.size),
+            )
+        })
+        .collect();
+    assert_eq!(&found, files, "{}", image.options);
 }
 
 #[test]
@@ -189,6 +563,10 @@ fn features_that_are_not_written_are_refused_by_name() {
     ] {
         let image = Image::make("16M", options, |_| ());
         let refused = Volume::open(image.bytes()).err();
-        assert_eq!(refused, Some(WriteError::Feature(feature.to_owned())), "{options}");
+        assert_eq!(
+            refused,
+            Some(WriteError::Feature(feature.to_owned())),
+            "{options}"
+        );
     }
 }

@@ -40,10 +40,17 @@ impl<R: ReadAt> Volume<R> {
         Err(WriteError::TooBig)
     }
 
-    fn pointer_block(&self, inode: &MemoryInode, block: u32) -> Result<std::sync::Arc<crate::Block>, WriteError> {
+    fn pointer_block(
+        &self,
+        inode: &MemoryInode,
+        block: u32,
+    ) -> Result<std::sync::Arc<crate::Block>, WriteError> {
         let number = BlockNumber(block.into());
         if !self.geometry().contains(number) {
-            return Err(WriteError::Corrupt(inode.number, "its block map points outside the file system"));
+            return Err(WriteError::Corrupt(
+                inode.number,
+                "its block map points outside the file system",
+            ));
         }
         Ok(self.overlay.get(number)?)
     }
@@ -135,7 +142,9 @@ impl<R: ReadAt> Volume<R> {
     pub(super) fn unmap_blocks(&self, inode: &mut MemoryInode, from: u64) -> Result<(), WriteError> {
         let mut first = 0u64;
         for index in 0..15usize {
-            let levels = u32::try_from(index).unwrap_or(0).saturating_sub(DIRECT.saturating_sub(1));
+            let levels = u32::try_from(index)
+                .unwrap_or(0)
+                .saturating_sub(DIRECT.saturating_sub(1));
             let reach = self.pointers_per_block().saturating_pow(levels);
             let block = pointer(inode, index);
             if block != 0 && first.saturating_add(reach) > from {

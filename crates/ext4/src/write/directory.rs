@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Block, Blocks, Compat, FileType, InodeFlags, InodeNumber, ReadAt, RoCompat, Timestamp,
-    Volume, WriteError,
+    Block, Blocks, Compat, FileType, InodeFlags, InodeNumber, ReadAt, RoCompat, Timestamp, Volume,
+    WriteError,
     directory::{ENTRY_HEADER, EntryFormat, TAIL_BYTES, TAIL_TYPE},
     number::divide_wide,
     record::Stored,
@@ -60,19 +60,33 @@ pub(super) fn places(format: &EntryFormat, bytes: &[u8], end: usize) -> Option<V
         if length < least || !length.is_multiple_of(4) || next > end {
             return None;
         }
-        found.push(Place { at, length, inode, name_bytes });
+        found.push(Place {
+            at,
+            length,
+            inode,
+            name_bytes,
+        });
         at = next;
     }
     Some(found)
 }
 
 /// Writes an entry of this length.
-pub(super) fn put_entry(format: &EntryFormat, bytes: &mut [u8], at: usize, length: usize, naming: &Naming<'_>) {
+pub(super) fn put_entry(
+    format: &EntryFormat,
+    bytes: &mut [u8],
+    at: usize,
+    length: usize,
+    naming: &Naming<'_>,
+) {
     naming.inode.get().put(bytes, at);
     format.stored_length(length).put(bytes, at.saturating_add(4));
     let count = u8::try_from(naming.name.len()).unwrap_or(u8::MAX);
     count.put(bytes, at.saturating_add(6));
-    let kind = naming.kind.filter(|_| format.has_types()).map_or(0, FileType::entry_number);
+    let kind = naming
+        .kind
+        .filter(|_| format.has_types())
+        .map_or(0, FileType::entry_number);
     kind.put(bytes, at.saturating_add(7));
     let begin = at.saturating_add(ENTRY_HEADER);
     if let Some(target) = bytes.get_mut(begin..begin.saturating_add(naming.name.len())) {
@@ -89,7 +103,11 @@ pub(super) fn insert_entry(
 ) -> Option<bool> {
     let wanted = format.least(naming.name.len());
     for place in places(format, bytes, end)? {
-        let used = if place.inode == 0 { 0 } else { format.least(place.name_bytes) };
+        let used = if place.inode == 0 {
+            0
+        } else {
+            format.least(place.name_bytes)
+        };
         if place.length.saturating_sub(used) < wanted {
             continue;
         }
@@ -148,10 +166,17 @@ impl<R: ReadAt> Volume<R> {
         let blocks = divide_wide(directory.size(), self.geometry().block_bytes).0;
         let most = divide_wide(self.overlay.size(), self.geometry().block_bytes).0;
         let corrupt = WriteError::Corrupt(directory.number, "the directory is larger than the disk");
-        u32::try_from(blocks).ok().filter(|_| blocks <= most).ok_or(corrupt)
+        u32::try_from(blocks)
+            .ok()
+            .filter(|_| blocks <= most)
+            .ok_or(corrupt)
     }
 
-    pub(super) fn directory_block(&self, directory: &MemoryInode, logical: u32) -> Result<Arc<Block>, WriteError> {
+    pub(super) fn directory_block(
+        &self,
+        directory: &MemoryInode,
+        logical: u32,
+    ) -> Result<Arc<Block>, WriteError> {
         Ok(self.overlay.get(self.block_at(directory, logical)?)?)
     }
 
@@ -219,9 +244,15 @@ impl<R: ReadAt> Volume<R> {
                 && entry.name_bytes == name.len()
                 && bytes.get(begin..begin.saturating_add(name.len())) == Some(name)
             {
-                let inode = InodeNumber::new(entry.inode).filter(|inode| inode.get() <= self.geometry().inodes);
+                let inode =
+                    InodeNumber::new(entry.inode).filter(|inode| inode.get() <= self.geometry().inodes);
                 let inode = inode.ok_or(Self::broken(directory))?;
-                return Ok(Some(FoundEntry { inode, block: block.clone(), at: entry.at, before }));
+                return Ok(Some(FoundEntry {
+                    inode,
+                    block: block.clone(),
+                    at: entry.at,
+                    before,
+                }));
             }
             before = Some(entry.at);
         }
@@ -258,7 +289,10 @@ impl<R: ReadAt> Volume<R> {
         if name.len() > NAME_MAX {
             return Err(WriteError::NameTooLong);
         }
-        let odd = name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/'));
+        let odd = name.is_empty()
+            || name == b"."
+            || name == b".."
+            || name.iter().any(|byte| matches!(byte, 0 | b'/'));
         if odd { Err(WriteError::Invalid) } else { Ok(()) }
     }
 
@@ -274,7 +308,10 @@ impl<R: ReadAt> Volume<R> {
                 return Ok(());
             }
         }
-        if blocks == 1 && self.superblock().compat().has(Compat::DIR_INDEX) && self.name_hash_version().is_some() {
+        if blocks == 1
+            && self.superblock().compat().has(Compat::DIR_INDEX)
+            && self.name_hash_version().is_some()
+        {
             return self.begin_index(directory, naming);
         }
         let block = self.append_block(directory)?;
@@ -287,7 +324,9 @@ impl<R: ReadAt> Volume<R> {
     /// Adds an empty block to a directory.
     pub(super) fn append_block(&self, directory: &mut MemoryInode) -> Result<Arc<Block>, WriteError> {
         let logical = self.directory_blocks(directory)?;
-        let grown = directory.size().saturating_add(self.geometry().block_bytes.into());
+        let grown = directory
+            .size()
+            .saturating_add(self.geometry().block_bytes.into());
         if grown > self.size_max(directory) || grown > u64::from(u32::MAX) {
             return Err(WriteError::TooBig);
         }
@@ -359,7 +398,8 @@ impl<R: ReadAt> Volume<R> {
         let mut bytes = entry.block.to_vec();
         inode.get().put(&mut bytes, entry.at);
         if format.has_types() {
-            kind.map_or(0, FileType::entry_number).put(&mut bytes, entry.at.saturating_add(7));
+            kind.map_or(0, FileType::entry_number)
+                .put(&mut bytes, entry.at.saturating_add(7));
         }
         // The root of an index has another checksum: `..` lies there.
         if self.is_hashed(directory) && self.index_counts_at(&bytes).is_some() {
@@ -384,7 +424,9 @@ impl<R: ReadAt> Volume<R> {
                 .ok_or(Self::broken(directory))?;
             let named = |place: &Place| {
                 let begin = place.at.saturating_add(ENTRY_HEADER);
-                let name = bytes.get(begin..begin.saturating_add(place.name_bytes)).unwrap_or_default();
+                let name = bytes
+                    .get(begin..begin.saturating_add(place.name_bytes))
+                    .unwrap_or_default();
                 place.inode != 0 && name != b"." && name != b".."
             };
             if entries.iter().any(named) {
@@ -398,14 +440,38 @@ impl<R: ReadAt> Volume<R> {
     ///
     /// # Errors
     /// [`WriteError::NoSpace`].
-    pub fn begin_directory(&self, directory: &mut MemoryInode, parent: InodeNumber) -> Result<(), WriteError> {
+    pub fn begin_directory(
+        &self,
+        directory: &mut MemoryInode,
+        parent: InodeNumber,
+    ) -> Result<(), WriteError> {
         let block = self.append_block(directory)?;
         let format = self.format_of(directory);
         let mut bytes = block.to_vec();
         let kind = Some(FileType::Directory);
-        put_entry(&format, &mut bytes, 0, 12, &Naming { name: b".", inode: directory.number, kind });
+        put_entry(
+            &format,
+            &mut bytes,
+            0,
+            12,
+            &Naming {
+                name: b".",
+                inode: directory.number,
+                kind,
+            },
+        );
         let rest = self.entries_end().saturating_sub(12);
-        put_entry(&format, &mut bytes, 12, rest, &Naming { name: b"..", inode: parent, kind });
+        put_entry(
+            &format,
+            &mut bytes,
+            12,
+            rest,
+            &Naming {
+                name: b"..",
+                inode: parent,
+                kind,
+            },
+        );
         self.store_entries(directory, &block, bytes);
         directory.raw.i_links_count = 2;
         Ok(())

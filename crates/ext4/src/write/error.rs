@@ -41,6 +41,8 @@ pub enum WriteError {
     Corrupt(InodeNumber, &'static str),
     /// A block's state makes no sense, as that of one that is freed twice.
     CorruptBlock(BlockNumber, &'static str),
+    /// The journal cannot be replayed.
+    Journal(String),
     /// The image cannot be opened.
     Open(OpenError),
     /// A structure in the way cannot be read.
@@ -64,7 +66,7 @@ impl WriteError {
             Self::NotPermitted => "EPERM",
             Self::TooBig => "EFBIG",
             Self::Race(_) => "EBUSY",
-            Self::Corrupt(..) | Self::CorruptBlock(..) => "EUCLEAN",
+            Self::Corrupt(..) | Self::CorruptBlock(..) | Self::Journal(_) => "EUCLEAN",
             Self::Open(_) | Self::Read(_) => "EIO",
         }
     }
@@ -93,6 +95,7 @@ impl fmt::Display for WriteError {
             Self::Race(group) => write!(f, "two CPUs changed group {group} at once"),
             Self::Corrupt(inode, what) => write!(f, "inode {inode}: {what}"),
             Self::CorruptBlock(block, what) => write!(f, "block {block}: {what}"),
+            Self::Journal(why) => write!(f, "its journal cannot be replayed: {why}"),
             Self::Open(error) => error.fmt(f),
             Self::Read(failure) => failure.fmt(f),
         }

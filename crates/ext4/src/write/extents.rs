@@ -40,7 +40,11 @@ struct Step {
 impl Entry {
     fn run(&self) -> Run {
         let unwritten = self.length > WRITTEN_MAX;
-        let blocks = if unwritten { self.length.wrapping_sub(WRITTEN_MAX) } else { self.length };
+        let blocks = if unwritten {
+            self.length.wrapping_sub(WRITTEN_MAX)
+        } else {
+            self.length
+        };
         Run {
             logical: self.logical,
             start: BlockNumber(self.block),
@@ -54,7 +58,11 @@ impl Entry {
         Self {
             logical: run.logical,
             block: run.start.0,
-            length: if run.unwritten { length.saturating_add(WRITTEN_MAX) } else { length },
+            length: if run.unwritten {
+                length.saturating_add(WRITTEN_MAX)
+            } else {
+                length
+            },
         }
     }
 
@@ -90,7 +98,11 @@ impl Entry {
 fn merged(left: &Entry, right: &Entry) -> Option<Entry> {
     let (a, b) = (left.run(), right.run());
     let blocks = a.blocks.saturating_add(b.blocks);
-    let longest = if a.unwritten { LONGEST_UNWRITTEN } else { LONGEST_WRITTEN };
+    let longest = if a.unwritten {
+        LONGEST_UNWRITTEN
+    } else {
+        LONGEST_WRITTEN
+    };
     let fits = a.unwritten == b.unwritten
         && a.end() == u64::from(b.logical)
         && a.start.0.saturating_add(a.blocks.into()) == b.start.0
@@ -114,7 +126,10 @@ impl<R: ReadAt> Volume<R> {
         let corrupt = |what| WriteError::Corrupt(inode.number, what);
         let (count, most, found) = (u16::get(bytes, 2), u16::get(bytes, 4), u16::get(bytes, 6));
         let room = bytes.len().saturating_sub(ENTRY_BYTES) / ENTRY_BYTES;
-        if u16::get(bytes, 0) != EXTENT_MAGIC || found > DEPTH_MAX || depth.is_some_and(|depth| depth != found) {
+        if u16::get(bytes, 0) != EXTENT_MAGIC
+            || found > DEPTH_MAX
+            || depth.is_some_and(|depth| depth != found)
+        {
             return Err(corrupt("a node of its extent tree is none"));
         }
         if count > most || usize::from(most) > room {
@@ -130,8 +145,16 @@ impl<R: ReadAt> Volume<R> {
             .collect();
         let after = entries.partition_point(|entry| entry.logical <= logical);
         // The first child also speaks for what lies before it.
-        let at = after.checked_sub(1).or_else(|| (!leaf && !entries.is_empty()).then_some(0));
-        Ok(Step { block, depth: found, entries, at, most: most.into() })
+        let at = after
+            .checked_sub(1)
+            .or_else(|| (!leaf && !entries.is_empty()).then_some(0));
+        Ok(Step {
+            block,
+            depth: found,
+            entries,
+            at,
+            most: most.into(),
+        })
     }
 
     /// The nodes from the root to the leaf that `logical` belongs to.
@@ -153,7 +176,11 @@ impl<R: ReadAt> Volume<R> {
     }
 
     /// The extent that holds a block, or else the first block behind it that is mapped.
-    pub(super) fn extent_at(&self, inode: &MemoryInode, logical: u32) -> Result<Result<Run, Option<u32>>, WriteError> {
+    pub(super) fn extent_at(
+        &self,
+        inode: &MemoryInode,
+        logical: u32,
+    ) -> Result<Result<Run, Option<u32>>, WriteError> {
         let path = self.extent_path(inode, logical)?;
         let Some(leaf) = path.last() else {
             return Ok(Err(None));
@@ -203,7 +230,10 @@ impl<R: ReadAt> Volume<R> {
     /// Tells the nodes above that the first entry of `path[level]` has changed.
     fn correct_indexes(&self, inode: &mut MemoryInode, path: &mut [Step], level: usize) {
         let mut level = level;
-        while let Some(first) = path.get(level).and_then(|step| step.entries.first()).map(|entry| entry.logical)
+        while let Some(first) = path
+            .get(level)
+            .and_then(|step| step.entries.first())
+            .map(|entry| entry.logical)
             && let Some(above) = level.checked_sub(1)
             && let Some(step) = path.get_mut(above)
             && let Some(at) = step.at
@@ -220,9 +250,17 @@ impl<R: ReadAt> Volume<R> {
     }
 
     /// Blocks that an insertion at `logical` may need for the tree.
-    pub(super) fn extent_blocks_needed(&self, inode: &MemoryInode, logical: u32) -> Result<usize, WriteError> {
+    pub(super) fn extent_blocks_needed(
+        &self,
+        inode: &MemoryInode,
+        logical: u32,
+    ) -> Result<usize, WriteError> {
         let path = self.extent_path(inode, logical)?;
-        Ok(path.iter().rev().take_while(|step| step.entries.len() >= step.most).count())
+        Ok(path
+            .iter()
+            .rev()
+            .take_while(|step| step.entries.len() >= step.most)
+            .count())
     }
 
     /// Adds an extent where nothing is mapped. `spare` are blocks for the tree, as many as
@@ -254,7 +292,10 @@ impl<R: ReadAt> Volume<R> {
             let Some(step) = path.get_mut(level) else {
                 break;
             };
-            let at = step.at.map_or(0, |at| at.saturating_add(1)).min(step.entries.len());
+            let at = step
+                .at
+                .map_or(0, |at| at.saturating_add(1))
+                .min(step.entries.len());
             // A leaf may begin behind the new entry; an index never does.
             if step.entries.len() < step.most {
                 step.entries.insert(at, carried);
@@ -286,7 +327,10 @@ impl<R: ReadAt> Volume<R> {
                 length: 0,
             };
         }
-        Err(WriteError::Corrupt(inode.number, "the root of its extent tree is full"))
+        Err(WriteError::Corrupt(
+            inode.number,
+            "the root of its extent tree is full",
+        ))
     }
 
     /// Moves the root into a block of its own, one level down.
@@ -343,7 +387,12 @@ impl<R: ReadAt> Volume<R> {
         leaf.entries.remove(at);
         let cut = |from: u64, to: u64, unwritten: bool| Run {
             logical: u32::try_from(from).unwrap_or(u32::MAX),
-            start: BlockNumber(whole.start.0.saturating_add(from.saturating_sub(whole.logical.into()))),
+            start: BlockNumber(
+                whole
+                    .start
+                    .0
+                    .saturating_add(from.saturating_sub(whole.logical.into())),
+            ),
             blocks: u32::try_from(to.saturating_sub(from)).unwrap_or(0),
             unwritten,
         };
@@ -419,7 +468,9 @@ impl<R: ReadAt> Volume<R> {
 
 /// Joins a new entry with its neighbours, if it continues one of them.
 fn merge_into(entries: &mut Vec<Entry>, at: usize, new: &Entry) -> bool {
-    let left = at.checked_sub(1).and_then(|left| Some((left, merged(entries.get(left)?, new)?)));
+    let left = at
+        .checked_sub(1)
+        .and_then(|left| Some((left, merged(entries.get(left)?, new)?)));
     let right = entries.get(at).and_then(|right| merged(new, right));
     match (left, right) {
         (Some((left, both)), right) => {

@@ -27,9 +27,16 @@ impl<R: ReadAt> Volume<R> {
     pub(super) fn block_at(&self, inode: &MemoryInode, logical: u32) -> Result<BlockNumber, WriteError> {
         let run = self.run_at(inode, logical)?;
         let run = run.ok_or(WriteError::Corrupt(inode.number, "a block of it is missing"))?;
-        let number = BlockNumber(run.start.0.saturating_add(logical.saturating_sub(run.logical).into()));
+        let number = BlockNumber(
+            run.start
+                .0
+                .saturating_add(logical.saturating_sub(run.logical).into()),
+        );
         if !self.geometry().contains(number) || number.0 == 0 {
-            return Err(WriteError::Corrupt(inode.number, "a block of it lies outside the file system"));
+            return Err(WriteError::Corrupt(
+                inode.number,
+                "a block of it lies outside the file system",
+            ));
         }
         Ok(number)
     }
@@ -59,7 +66,9 @@ impl<R: ReadAt> Volume<R> {
     }
 
     fn give_back(&self, blocks: Vec<BlockNumber>) -> Result<(), WriteError> {
-        blocks.into_iter().try_for_each(|block| self.release_blocks(block, 1))
+        blocks
+            .into_iter()
+            .try_for_each(|block| self.release_blocks(block, 1))
     }
 
     /// Where a new block of a file should lie: behind the one before it.
@@ -81,14 +90,24 @@ impl<R: ReadAt> Volume<R> {
     ///
     /// # Errors
     /// [`WriteError::NoSpace`]; nothing has changed then.
-    pub fn allocate_run(&self, inode: &mut MemoryInode, logical: u32, wanted: u32) -> Result<Run, WriteError> {
+    pub fn allocate_run(
+        &self,
+        inode: &mut MemoryInode,
+        logical: u32,
+        wanted: u32,
+    ) -> Result<Run, WriteError> {
         let goal = self.goal_at(inode, logical)?;
         let wanted = match inode.has_extents() {
             true => wanted.min(RUN_MAX),
             false => 1,
         };
         let (start, blocks) = self.allocate_blocks(goal, wanted)?;
-        let run = Run { logical, start, blocks, unwritten: false };
+        let run = Run {
+            logical,
+            start,
+            blocks,
+            unwritten: false,
+        };
         let mapped = self.map_run(inode, &run);
         if mapped.is_err() {
             self.release_blocks(start, blocks)?;
@@ -132,29 +151,18 @@ impl<R: ReadAt> Volume<R> {
             return u64::from(u32::MAX).saturating_mul(block);
         }
         let per = block / 4;
-        let map = (0..=3).fold(11u64, |sum, levels| sum.saturating_add(per.saturating_pow(levels)));
+        let map = (0..=3).fold(11u64, |sum, levels| {
+            sum.saturating_add(per.saturating_pow(levels))
+        });
         map.min(u64::from(u32::MAX)).saturating_mul(block)
     }
 
-    /// Sets a file's size. What is cut off is freed, and the rest of its last block zeroed. The caller stores the inode.
-    ///
-    /// # Errors
-    /// [`WriteError::TooBig`], or where the file's map makes no sense.
-    pub fn truncate(&self, inode: &mut MemoryInode, size: u64, now: Timestamp) -> Result<(), WriteError> {
-        self.may_change(inode)?;
-        if inode.is_directory() {
-            return Err(WriteError::IsADirectory);
+    /// Whether a file may have this size.
+    pub(super) fn may_have_size(&self, inode: &MemoryInode, size: u64) -> Result<(), WriteError> {
+        match size > self.size_max(inode) || self.needs_large_file(inode, size) {
+            true => Err(WriteError::TooBig),
+            false => Ok(()),
         }
-        if size > self.size_max(inode) || self.needs_large_file(inode, size) {
-            return Err(WriteError::TooBig);
-        }
-        let shrinks = size < inode.size();
-        inode.set_size(size);
-        if shrinks {
-            self.truncate_blocks(inode)?;
-        }
-        inode.set_modified(now);
-        Ok(())
     }
 
     /// Sizes from 2 GiB on need the feature, which is not turned on here.
@@ -221,9 +229,7 @@ impl<R: ReadAt> Volume<R> {
     ) -> Result<usize, WriteError> {
         self.may_change(inode)?;
         let end = offset.saturating_add(data.len() as u64);
-        if end > self.size_max(inode) || self.needs_large_file(inode, end) {
-            return Err(WriteError::TooBig);
-        }
+        self.may_have_size(inode, end)?;
         let block_bytes = self.geometry().block_bytes;
         let size = u64::from(block_bytes);
         let mut done = 0usize;
@@ -241,11 +247,12 @@ impl<R: ReadAt> Volume<R> {
             };
             let within = usize::try_from(within).unwrap_or(0);
             let part = left.min(place(block_bytes).saturating_sub(within));
-            let number = BlockNumber(run.start.0.saturating_add(logical.saturating_sub(run.logical).into()));
-            let block = match run.unwritten {
-                true => self.overlay.fresh(number),
-                false => self.overlay.get(number)?,
-            };
+            let number = BlockNumber(
+                run.start
+                    .0
+                    .saturating_add(logical.saturating_sub(run.logical).into()),
+            );
+            let block = self.overlay.get(number)?;
             let mut bytes = block.to_vec();
             let source = data.get(done..done.saturating_add(part)).unwrap_or_default();
             if let Some(target) = bytes.get_mut(within..within.saturating_add(part)) {
@@ -264,8 +271,7 @@ impl<R: ReadAt> Volume<R> {
         Ok(done)
     }
 
-    /// The run that a block to be written lies in, mapped and marked as written. Its field `unwritten` says whether the
-    /// block holds nothing yet.
+    /// The run that a block to be written lies in, mapped, marked as written, and zeros where it is new.
     fn run_to_write(&self, inode: &mut MemoryInode, logical: u32, wanted: u32) -> Result<Run, WriteError> {
         let hole = if inode.has_extents() {
             match self.extent_at(inode, logical)? {
@@ -281,20 +287,42 @@ impl<R: ReadAt> Volume<R> {
         };
         let run = self.allocate_run(inode, logical, hole.max(1))?;
         for block in 0..run.blocks {
-            self.overlay.fresh(BlockNumber(run.start.0.saturating_add(block.into())));
+            self.overlay
+                .fresh(BlockNumber(run.start.0.saturating_add(block.into())));
         }
         Ok(run)
     }
 
+    /// Marks one block of a run as written. Where there is no room for the extents that this makes, all of the run is
+    /// filled with zeros instead, as the kernel does.
     fn begin_unwritten(&self, inode: &mut MemoryInode, run: &Run, logical: u32) -> Result<Run, WriteError> {
         let distance = logical.saturating_sub(run.logical);
         let start = BlockNumber(run.start.0.saturating_add(distance.into()));
-        let part = Run { logical, start, blocks: 1, unwritten: false };
+        let block = Run {
+            logical,
+            start,
+            blocks: 1,
+            unwritten: false,
+        };
         // Two more extents at most, each with a split on every level and a new root.
         let levels = usize::from(crate::map::DEPTH_MAX).saturating_add(1);
-        let mut spare = self.spare_blocks(start, levels.saturating_mul(2))?;
+        let (part, mut spare) = match self.spare_blocks(start, levels.saturating_mul(2)) {
+            Ok(spare) => (block, spare),
+            Err(WriteError::NoSpace) => (
+                Run {
+                    unwritten: false,
+                    ..*run
+                },
+                Vec::new(),
+            ),
+            Err(why) => return Err(why),
+        };
+        for block in 0..part.blocks {
+            self.overlay
+                .fresh(BlockNumber(part.start.0.saturating_add(block.into())));
+        }
         let marked = self.mark_written(inode, &part, &mut spare);
         self.give_back(spare)?;
-        marked.map(|()| Run { unwritten: true, ..part })
+        marked.map(|()| part)
     }
 }

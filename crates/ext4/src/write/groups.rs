@@ -193,7 +193,10 @@ impl<R: ReadAt> Volume<R> {
             return Ok(bitmap);
         }
         let bitmap = self.overlay.fresh(group.inode_bitmap);
-        let (used, all) = (self.geometry().inodes_per_group, self.geometry().block_bytes.saturating_mul(8));
+        let (used, all) = (
+            self.geometry().inodes_per_group,
+            self.geometry().block_bytes.saturating_mul(8),
+        );
         change_bits(&bitmap, used, all.saturating_sub(used), true);
         group.clear_flag(GroupFlags::INODE_UNINIT);
         group.inode_sum.store(self.bitmap_sum(&bitmap, used), Relaxed);
@@ -214,7 +217,9 @@ impl<R: ReadAt> Volume<R> {
         let first = geometry.first_block_of(number).0;
         let count = geometry.blocks_in(number);
         let mark = |from: u64, blocks: u64| {
-            let end = from.saturating_add(blocks).min(first.saturating_add(count.into()));
+            let end = from
+                .saturating_add(blocks)
+                .min(first.saturating_add(count.into()));
             let from = from.max(first);
             if let (Ok(from), Ok(blocks)) = (
                 u32::try_from(from.saturating_sub(first)),
@@ -233,7 +238,9 @@ impl<R: ReadAt> Volume<R> {
         let all = geometry.block_bytes.saturating_mul(8);
         change_bits(&bitmap, count, all.saturating_sub(count), true);
         group.clear_flag(GroupFlags::BLOCK_UNINIT);
-        group.block_sum.store(self.bitmap_sum(&bitmap, geometry.blocks_per_group), Relaxed);
+        group
+            .block_sum
+            .store(self.bitmap_sum(&bitmap, geometry.blocks_per_group), Relaxed);
         Ok(bitmap)
     }
 
@@ -242,7 +249,11 @@ impl<R: ReadAt> Volume<R> {
         let (geometry, superblock) = (self.geometry(), self.superblock());
         let sparse2 = superblock.compat().has(Compat::SPARSE_SUPER2);
         let backups = superblock.s_backup_bgs;
-        let listed = backups.as_chunks::<4>().0.iter().any(|group| u32::from_le_bytes(*group) == number.0);
+        let listed = backups
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .any(|group| u32::from_le_bytes(*group) == number.0);
         let copy = match sparse2 {
             true => number.0 == 0 || number.0 != 0 && listed,
             false => geometry.has_superblock(number),
@@ -258,8 +269,13 @@ impl<R: ReadAt> Volume<R> {
         if !copy {
             return 0;
         }
-        let tables = if meta { tables.min(superblock.s_first_meta_bg) } else { tables };
-        1u32.saturating_add(tables).saturating_add(superblock.s_reserved_gdt_blocks.into())
+        let tables = if meta {
+            tables.min(superblock.s_first_meta_bg)
+        } else {
+            tables
+        };
+        1u32.saturating_add(tables)
+            .saturating_add(superblock.s_reserved_gdt_blocks.into())
     }
 
     /// Takes the first free inode of a group, or `None` where it has none.
@@ -277,7 +293,11 @@ impl<R: ReadAt> Volume<R> {
         }
         let geometry = *self.geometry();
         let bitmap = self.inode_bitmap(number, group)?;
-        let reserved = if number.0 == 0 { geometry.first_inode.saturating_sub(1) } else { 0 };
+        let reserved = if number.0 == 0 {
+            geometry.first_inode.saturating_sub(1)
+        } else {
+            0
+        };
         let Some(index) = first_clear(&bitmap, reserved, geometry.inodes_per_group) else {
             return Ok(None);
         };
@@ -294,7 +314,9 @@ impl<R: ReadAt> Volume<R> {
         }
         let behind = geometry.inodes_per_group.saturating_sub(index.saturating_add(1));
         group.unused_inodes.fetch_min(behind, Relaxed);
-        group.inode_sum.store(self.bitmap_sum(&bitmap, geometry.inodes_per_group), Relaxed);
+        group
+            .inode_sum
+            .store(self.bitmap_sum(&bitmap, geometry.inodes_per_group), Relaxed);
         self.store_group(number, group)?;
         Ok(Some(inode))
     }
@@ -381,7 +403,9 @@ impl<R: ReadAt> Volume<R> {
         change_bits(&bitmap, bit, count, true);
         take(&group.free_blocks, count);
         self.free_blocks.fetch_sub(count.into(), Relaxed);
-        group.block_sum.store(self.bitmap_sum(&bitmap, geometry.blocks_per_group), Relaxed);
+        group
+            .block_sum
+            .store(self.bitmap_sum(&bitmap, geometry.blocks_per_group), Relaxed);
         self.store_group(number, group)?;
         let start = geometry.first_block_of(number).0.saturating_add(bit.into());
         Ok(Some((BlockNumber(start), count)))
@@ -409,7 +433,9 @@ impl<R: ReadAt> Volume<R> {
             change_bits(&bitmap, bit, count, false);
             add(&group.free_blocks, count);
             self.free_blocks.fetch_add(count.into(), Relaxed);
-            group.block_sum.store(self.bitmap_sum(&bitmap, geometry.blocks_per_group), Relaxed);
+            group
+                .block_sum
+                .store(self.bitmap_sum(&bitmap, geometry.blocks_per_group), Relaxed);
             self.store_group(number, group)?;
             start.0 = start.0.saturating_add(count.into());
             left = left.saturating_sub(count);
@@ -456,12 +482,18 @@ impl<R: ReadAt> Volume<R> {
                 step = step.saturating_mul(2);
             }
         }
-        order.retain(|group| self.groups.get(place(*group)).is_some_and(|group| group.free_inodes() > 0));
+        order.retain(|group| {
+            self.groups
+                .get(place(*group))
+                .is_some_and(|group| group.free_inodes() > 0)
+        });
         if order.is_empty() {
             // One is enough, wherever it is.
             let mut from_parent = (parent_group..groups).chain(0..parent_group);
             order.extend(from_parent.find(|group| {
-                self.groups.get(place(*group)).is_some_and(|group| group.free_inodes() > 0)
+                self.groups
+                    .get(place(*group))
+                    .is_some_and(|group| group.free_inodes() > 0)
             }));
         }
         order.into_iter().map(GroupNumber).collect()
@@ -470,7 +502,8 @@ impl<R: ReadAt> Volume<R> {
     fn group_for_directory(&self, parent: InodeNumber, parent_group: u32) -> Option<u32> {
         let geometry = self.geometry();
         let groups = geometry.groups;
-        let average = |sum: u64| u32::try_from(sum.checked_div(groups.into()).unwrap_or(0)).unwrap_or(u32::MAX);
+        let average =
+            |sum: u64| u32::try_from(sum.checked_div(groups.into()).unwrap_or(0)).unwrap_or(u32::MAX);
         let inodes = average(self.free_inodes());
         let blocks = average(self.free_blocks());
         let at = |number: u32| self.groups.get(place(number));
@@ -485,12 +518,18 @@ impl<R: ReadAt> Volume<R> {
             while first < groups {
                 let members = first..first.saturating_add(flex).min(groups);
                 let sum = |of: fn(&Group) -> u32| -> u64 {
-                    members.clone().filter_map(at).map(|group| u64::from(of(group))).sum()
+                    members
+                        .clone()
+                        .filter_map(at)
+                        .map(|group| u64::from(of(group)))
+                        .sum()
                 };
                 let directories = sum(Group::directories);
                 let enough = sum(Group::free_inodes) >= inodes.max(1) && sum(Group::free_blocks) >= blocks;
                 if enough && best.is_none_or(|(fewest, _)| directories < fewest) {
-                    let free = members.clone().find(|number| at(*number).is_some_and(|group| group.free_inodes() > 0));
+                    let free = members
+                        .clone()
+                        .find(|number| at(*number).is_some_and(|group| group.free_inodes() > 0));
                     best = free.map(|free| (directories, free)).or(best);
                 }
                 first = first.saturating_add(flex);
@@ -519,7 +558,11 @@ impl<R: ReadAt> Volume<R> {
     ///
     /// # Errors
     /// [`WriteError::NoInodes`], or as for [`Volume::allocate_inode_in`].
-    pub fn allocate_inode_number(&self, parent: InodeNumber, directory: bool) -> Result<InodeNumber, WriteError> {
+    pub fn allocate_inode_number(
+        &self,
+        parent: InodeNumber,
+        directory: bool,
+    ) -> Result<InodeNumber, WriteError> {
         for group in self.groups_for(parent, directory) {
             if let Some(inode) = self.allocate_inode_in(group, directory)? {
                 return Ok(inode);
@@ -556,7 +599,10 @@ impl<R: ReadAt> Volume<R> {
         let first = used.div_ceil(geometry.slots_per_block().max(1));
         let blocks = geometry.table_blocks_per_group();
         if !geometry.contains(BlockNumber(group.inode_table.0.saturating_add(blocks.into()))) && blocks > 0 {
-            let last = group.inode_table.0.saturating_add(blocks.saturating_sub(1).into());
+            let last = group
+                .inode_table
+                .0
+                .saturating_add(blocks.saturating_sub(1).into());
             if !geometry.contains(BlockNumber(last)) || group.inode_table.0 == 0 {
                 return Err(crate::ReadFailure::BadPointer(group.inode_table).into());
             }

@@ -87,7 +87,10 @@ impl<R: ReadAt> Volume<R> {
     ) -> Result<Frame, WriteError> {
         let corrupt = |what| WriteError::Corrupt(directory.number, what);
         let bytes = block.to_vec();
-        let (limit, count) = (u16::get(&bytes, counts_at), u16::get(&bytes, counts_at.saturating_add(2)));
+        let (limit, count) = (
+            u16::get(&bytes, counts_at),
+            u16::get(&bytes, counts_at.saturating_add(2)),
+        );
         let (limit, count) = (usize::from(limit), usize::from(count));
         if limit != self.index_limit(counts_at) || count > limit || count == 0 {
             return Err(corrupt("a node of the directory's index makes no sense"));
@@ -101,7 +104,14 @@ impl<R: ReadAt> Volume<R> {
             .collect();
         let after = children.partition_point(|(lowest, _)| *lowest <= hash);
         let at = after.saturating_sub(1);
-        Ok(Frame { block, bytes, counts_at, limit, children, at })
+        Ok(Frame {
+            block,
+            bytes,
+            counts_at,
+            limit,
+            children,
+            at,
+        })
     }
 
     fn way_to(&self, directory: &MemoryInode, name: &[u8]) -> Result<(Way, u32), WriteError> {
@@ -131,7 +141,14 @@ impl<R: ReadAt> Volume<R> {
             }
             frames.push(frame);
             if frames.len() > levels {
-                return Ok((Way { version, frames, leaf: child }, hash));
+                return Ok((
+                    Way {
+                        version,
+                        frames,
+                        leaf: child,
+                    },
+                    hash,
+                ));
             }
             (block, counts_at) = (self.directory_block(directory, child)?, NODE_COUNTS);
         }
@@ -202,7 +219,9 @@ impl<R: ReadAt> Volume<R> {
             }
             child.put(&mut frame.bytes, entry.saturating_add(4));
         }
-        u16::try_from(frame.limit).unwrap_or(u16::MAX).put(&mut frame.bytes, at);
+        u16::try_from(frame.limit)
+            .unwrap_or(u16::MAX)
+            .put(&mut frame.bytes, at);
         let count = u16::try_from(frame.children.len()).unwrap_or(u16::MAX);
         count.put(&mut frame.bytes, at.saturating_add(2));
         if let Some(seed) = self.seed() {
@@ -212,7 +231,11 @@ impl<R: ReadAt> Volume<R> {
         self.store(&frame.block, 0, &frame.bytes);
     }
 
-    pub(super) fn add_hashed(&self, directory: &mut MemoryInode, naming: &Naming<'_>) -> Result<(), WriteError> {
+    pub(super) fn add_hashed(
+        &self,
+        directory: &mut MemoryInode,
+        naming: &Naming<'_>,
+    ) -> Result<(), WriteError> {
         let (mut way, hash) = self.way_to(directory, naming.name)?;
         let format = self.format_of(directory);
         let block = self.directory_block(directory, way.leaf)?;
@@ -222,7 +245,12 @@ impl<R: ReadAt> Volume<R> {
             return Ok(());
         }
         // All blocks that this takes, before anything changes: one leaf, and one node for each level that is full.
-        let full = way.frames.iter().rev().take_while(|frame| frame.children.len() >= frame.limit).count();
+        let full = way
+            .frames
+            .iter()
+            .rev()
+            .take_while(|frame| frame.children.len() >= frame.limit)
+            .count();
         if full == way.frames.len() && way.frames.len() >= self.index_levels_max() {
             return Err(WriteError::DirectoryFull);
         }
@@ -231,7 +259,15 @@ impl<R: ReadAt> Volume<R> {
         let (logical, new) = blocks.pop().ok_or(WriteError::NoSpace)?;
         let version = way.version;
         let bottom = way.frames.last_mut().ok_or(Self::broken(directory))?;
-        self.split_leaf(directory, &format, version, bottom, (&block, bytes), (logical, &new), (naming, hash))
+        self.split_leaf(
+            directory,
+            &format,
+            version,
+            bottom,
+            (&block, bytes),
+            (logical, &new),
+            (naming, hash),
+        )
     }
 
     /// Makes room for one more child in the lowest node of the way: splits what is full, from the top down.
@@ -269,7 +305,9 @@ impl<R: ReadAt> Volume<R> {
             let mut right = self.empty_node(directory, block);
             right.children = frame.children.split_off(middle);
             let lowest = right.children.first().map_or(0, |(lowest, _)| *lowest);
-            parent.children.insert(parent.at.saturating_add(1), (lowest, logical));
+            parent
+                .children
+                .insert(parent.at.saturating_add(1), (lowest, logical));
             self.store_frame(directory, &mut right);
             self.store_frame(directory, frame);
             self.store_frame(directory, parent);
@@ -299,7 +337,10 @@ impl<R: ReadAt> Volume<R> {
     }
 
     /// Moves the upper half of a leaf's entries, by bytes, to a new block, and adds the new entry to its half.
-    #[expect(clippy::too_many_arguments, reason = "the two leaves, the node above, and what is added")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the two leaves, the node above, and what is added"
+    )]
     fn split_leaf(
         &self,
         directory: &MemoryInode,
@@ -318,7 +359,9 @@ impl<R: ReadAt> Volume<R> {
                 continue;
             }
             let begin = place.at.saturating_add(ENTRY_HEADER);
-            let name = bytes.get(begin..begin.saturating_add(place.name_bytes)).unwrap_or_default();
+            let name = bytes
+                .get(begin..begin.saturating_add(place.name_bytes))
+                .unwrap_or_default();
             let (hash, _) = version.hash(name, &seed).ok_or(Self::broken(directory))?;
             let used = format.least(place.name_bytes);
             let entry = bytes.get(place.at..place.at.saturating_add(used));
@@ -377,7 +420,11 @@ impl<R: ReadAt> Volume<R> {
     }
 
     /// Makes a directory of one full block a hashed one, and adds an entry.
-    pub(super) fn begin_index(&self, directory: &mut MemoryInode, naming: &Naming<'_>) -> Result<(), WriteError> {
+    pub(super) fn begin_index(
+        &self,
+        directory: &mut MemoryInode,
+        naming: &Naming<'_>,
+    ) -> Result<(), WriteError> {
         let format = self.format_of(directory);
         let version = self.name_hash_version().ok_or(Self::broken(directory))?;
         let seed = self.superblock().s_hash_seed;
@@ -397,9 +444,29 @@ impl<R: ReadAt> Volume<R> {
         };
         let mut root = vec![0; self.block_size()];
         let kind = Some(crate::FileType::Directory);
-        put_entry(&format, &mut root, 0, 12, &Naming { name: b".", inode: directory.number, kind });
+        put_entry(
+            &format,
+            &mut root,
+            0,
+            12,
+            &Naming {
+                name: b".",
+                inode: directory.number,
+                kind,
+            },
+        );
         let rest = root.len().saturating_sub(12);
-        put_entry(&format, &mut root, 12, rest, &Naming { name: b"..", inode: parent, kind });
+        put_entry(
+            &format,
+            &mut root,
+            12,
+            rest,
+            &Naming {
+                name: b"..",
+                inode: parent,
+                kind,
+            },
+        );
         self.superblock().s_def_hash_version.put(&mut root, VERSION_AT);
         INFO_BYTES.put(&mut root, INFO_BYTES_AT);
         let mut frame = Frame {
@@ -413,7 +480,12 @@ impl<R: ReadAt> Volume<R> {
         let mut moved = Vec::new();
         for place in old.iter().skip(2).filter(|place| place.inode != 0) {
             let used = format.least(place.name_bytes);
-            moved.push((0, bytes.get(place.at..place.at.saturating_add(used)).unwrap_or_default()));
+            moved.push((
+                0,
+                bytes
+                    .get(place.at..place.at.saturating_add(used))
+                    .unwrap_or_default(),
+            ));
         }
         let packed = self.packed(&format, &moved);
         directory.raw.i_flags |= InodeFlags::INDEX.0;

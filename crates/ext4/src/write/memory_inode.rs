@@ -142,7 +142,13 @@ impl<R: ReadAt> Volume<R> {
         let mut bytes = vec![0; place(geometry.inode_bytes)];
         block.load(at, &mut bytes);
         let raw = RawInode::decode(&bytes);
-        Ok(MemoryInode { number, raw, block, at, bytes })
+        Ok(MemoryInode {
+            number,
+            raw,
+            block,
+            at,
+            bytes,
+        })
     }
 
     /// Makes a free inode a new one, in memory only. Its links are 0: nothing names it yet.
@@ -168,7 +174,10 @@ impl<R: ReadAt> Volume<R> {
             raw.i_extra_isize = wanted.min(room) & !3;
         }
         let kind = FileType::of_mode(new.mode);
-        let mapped = matches!(kind, Some(FileType::Regular | FileType::Directory | FileType::Symlink));
+        let mapped = matches!(
+            kind,
+            Some(FileType::Regular | FileType::Directory | FileType::Symlink)
+        );
         if mapped && superblock.incompat().has(Incompat::EXTENTS) {
             raw.i_flags = InodeFlags::EXTENTS.0;
             if let Some(header) = raw.i_block.first_chunk_mut() {
@@ -187,7 +196,9 @@ impl<R: ReadAt> Volume<R> {
     fn next_generation(&self) -> u32 {
         // A step of a generator with full period; what matters is that numbers differ and come again with the seed.
         let next = |now: u32| now.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let before = self.generation.fetch_update(Relaxed, Relaxed, |now| Some(next(now)));
+        let before = self
+            .generation
+            .fetch_update(Relaxed, Relaxed, |now| Some(next(now)));
         before.unwrap_or_else(|before| before)
     }
 
@@ -207,7 +218,9 @@ impl<R: ReadAt> Volume<R> {
             false => i64::from(self.geometry().block_bytes / 512),
         };
         let now = u64::from(inode.raw.i_blocks_lo) | u64::from(inode.raw.i_blocks_high) << 32;
-        let [a, b, c, d, e, f, ..] = now.saturating_add_signed(blocks.saturating_mul(unit)).to_le_bytes();
+        let [a, b, c, d, e, f, ..] = now
+            .saturating_add_signed(blocks.saturating_mul(unit))
+            .to_le_bytes();
         inode.raw.i_blocks_lo = u32::from_le_bytes([a, b, c, d]);
         inode.raw.i_blocks_high = u16::from_le_bytes([e, f]);
     }
@@ -240,7 +253,10 @@ impl<R: ReadAt> Volume<R> {
         let block = self.overlay.get(number)?;
         let mut bytes = block.to_vec();
         match release_attribute_block(self.seed(), number, &mut bytes) {
-            None => Err(WriteError::CorruptBlock(number, "it should hold attributes, but does not")),
+            None => Err(WriteError::CorruptBlock(
+                number,
+                "it should hold attributes, but does not",
+            )),
             Some(0) => self.release_blocks(number, 1),
             Some(_) => {
                 self.store(&block, 0, &bytes);

@@ -1,9 +1,6 @@
 //! Whole operations, one part after the other, as one CPU alone does them.
 
-use crate::{
-    FileType, InodeNumber, ReadAt, Timestamp, Volume, WriteError,
-    record::Stored,
-};
+use crate::{FileType, InodeNumber, ReadAt, Timestamp, Volume, WriteError, record::Stored};
 
 use super::{
     directory::FoundEntry,
@@ -67,12 +64,15 @@ impl<R: ReadAt> Volume<R> {
         if is_directory {
             self.may_link_directory(&parent)?;
         }
-        if target.is_some_and(|target| target.is_empty() || target.len() > TARGET_MAX.min(self.block_size().saturating_sub(1))) {
+        if target.is_some_and(|target| {
+            target.is_empty() || target.len() > TARGET_MAX.min(self.block_size().saturating_sub(1))
+        }) {
             return Err(WriteError::NameTooLong);
         }
         let mut inode = self.allocate_inode(&parent, new)?;
         let filled = self.fill_new(&mut inode, &parent, target, new.now);
-        let named = filled.and_then(|()| self.add_entry(&mut parent, name, inode.number, Some(kind), new.now));
+        let named =
+            filled.and_then(|()| self.add_entry(&mut parent, name, inode.number, Some(kind), new.now));
         if let Err(why) = named {
             self.free_blocks_from(&mut inode, 0)?;
             self.free_inode(&mut inode, new.now)?;
@@ -105,12 +105,21 @@ impl<R: ReadAt> Volume<R> {
         if target.len() < IN_INODE {
             inode.raw.i_flags &= !crate::InodeFlags::EXTENTS.0;
             inode.raw.i_block = [0; IN_INODE];
-            inode.raw.i_block.iter_mut().zip(target).for_each(|(place, byte)| *place = *byte);
+            inode
+                .raw
+                .i_block
+                .iter_mut()
+                .zip(target)
+                .for_each(|(place, byte)| *place = *byte);
             inode.set_size(target.len() as u64);
             return Ok(());
         }
         let written = self.write_data(inode, 0, target, now)?;
-        if written < target.len() { Err(WriteError::NoSpace) } else { Ok(()) }
+        if written < target.len() {
+            Err(WriteError::NoSpace)
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes a name away, and what it named if that was its last: an unlink, and the evict that follows when nobody has
@@ -249,7 +258,10 @@ impl<R: ReadAt> Volume<R> {
         self.may_change(&target)?;
         self.may_remove(&inode)?;
         let replaced = self.lookup(&target, to.1)?;
-        if replaced.as_ref().is_some_and(|replaced| replaced.inode == entry.inode) {
+        if replaced
+            .as_ref()
+            .is_some_and(|replaced| replaced.inode == entry.inode)
+        {
             return Ok(());
         }
         let moves = inode.is_directory() && from.0 != to.0;
@@ -339,18 +351,56 @@ impl<R: ReadAt> Volume<R> {
         Err(WriteError::Corrupt(directory, "its parents are a circle"))
     }
 
-    /// Sets a file's size. While blocks are being freed it is recorded as an orphan, as the kernel does.
+    /// Sets a file's size. While blocks are being freed it is recorded as an orphan.
     ///
     /// # Errors
     /// [`WriteError`]; nothing has changed then, unless a structure makes no sense.
     pub fn set_file_size(&self, file: InodeNumber, size: u64, now: Timestamp) -> Result<(), WriteError> {
-        let mut inode = self.inode(file)?;
-        if inode.file_type() != Some(FileType::Regular) {
-            return Err(if inode.is_directory() { WriteError::IsADirectory } else { WriteError::Invalid });
+        match self.begin_truncate(file, size, now)? {
+            Some((inode, record)) => self.finish_truncate(inode, record),
+            None => Ok(()),
         }
-        self.truncate(&mut inode, size, now)?;
+    }
+
+    /// The first handle of a truncation: the size is set, and a file that shrinks is recorded as an orphan until its
+    /// blocks are freed.
+    ///
+    /// # Errors
+    /// As for [`Volume::set_file_size`].
+    pub fn begin_truncate(
+        &self,
+        file: InodeNumber,
+        size: u64,
+        now: Timestamp,
+    ) -> Result<Option<(MemoryInode, OrphanRecord)>, WriteError> {
+        let mut inode = self.inode(file)?;
+        self.may_write(&inode)?;
+        self.may_have_size(&inode, size)?;
+        let record = (size < inode.size()).then(|| self.add_orphan(&mut inode));
+        inode.set_size(size);
+        inode.set_modified(now);
+        self.write_inode(&mut inode);
+        Ok(record.map(|record| (inode, record)))
+    }
+
+    /// The rest of it: blocks are freed, and the record goes.
+    ///
+    /// # Errors
+    /// Where a structure makes no sense.
+    pub fn finish_truncate(&self, mut inode: MemoryInode, record: OrphanRecord) -> Result<(), WriteError> {
+        self.truncate_blocks(&mut inode)?;
+        self.remove_orphan(&mut inode, record)?;
         self.write_inode(&mut inode);
         Ok(())
+    }
+
+    /// Whether it is a file that may be written.
+    fn may_write(&self, inode: &MemoryInode) -> Result<(), WriteError> {
+        match inode.file_type() {
+            Some(FileType::Regular) => self.may_change(inode),
+            Some(FileType::Directory) => Err(WriteError::IsADirectory),
+            _ => Err(WriteError::Invalid),
+        }
     }
 
     /// Writes bytes into a file; how many.
@@ -365,9 +415,7 @@ impl<R: ReadAt> Volume<R> {
         now: Timestamp,
     ) -> Result<usize, WriteError> {
         let mut inode = self.inode(file)?;
-        if inode.file_type() != Some(FileType::Regular) {
-            return Err(if inode.is_directory() { WriteError::IsADirectory } else { WriteError::Invalid });
-        }
+        self.may_write(&inode)?;
         let written = self.write_data(&mut inode, offset, data, now)?;
         self.write_inode(&mut inode);
         Ok(written)

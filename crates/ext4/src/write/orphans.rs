@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::{
-    Block, BlockNumber, Blocks, InodeNumber, ReadAt, Timestamp, Volume, WriteError,
+    Block, BlockNumber, Blocks, Compat, InodeNumber, ReadAt, Timestamp, Volume, WriteError,
     number::place,
     orphans::{FILE_MAGIC, TAIL},
     record::Stored,
@@ -42,6 +42,8 @@ pub enum OrphanRecord {
     List,
     /// In the orphan file.
     File(OrphanSlot),
+    /// Not at all: without a journal there is no promise to keep.
+    Nowhere,
 }
 
 /// What the clean-up of a mount did.
@@ -58,7 +60,9 @@ impl<R: ReadAt> Volume<R> {
     pub(super) fn open_orphan_file(&mut self, number: u32) -> Result<(), WriteError> {
         let number = InodeNumber::new(number).ok_or(crate::ReadFailure::OutOfRange)?;
         let inode = self.inode(number)?;
-        let seed = self.seed().map(|seed| seed.of_inode(number, inode.raw.i_generation));
+        let seed = self
+            .seed()
+            .map(|seed| seed.of_inode(number, inode.raw.i_generation));
         let blocks = inode.size() / u64::from(self.geometry().block_bytes).max(1);
         let mut found = Vec::new();
         for logical in 0..u32::try_from(blocks.min(FILE_BLOCKS_MAX)).unwrap_or(0) {
@@ -66,7 +70,10 @@ impl<R: ReadAt> Volume<R> {
             let bytes = block.to_vec();
             let tail = bytes.len().saturating_sub(TAIL);
             if u32::get(&bytes, tail) != FILE_MAGIC {
-                return Err(WriteError::CorruptBlock(block.number(), "it should be of the orphan file, but is not"));
+                return Err(WriteError::CorruptBlock(
+                    block.number(),
+                    "it should be of the orphan file, but is not",
+                ));
             }
             let slots = bytes.get(..tail).unwrap_or_default().as_chunks::<4>().0;
             let free = slots.iter().filter(|slot| **slot == [0; 4]).count();
@@ -94,7 +101,9 @@ impl<R: ReadAt> Volume<R> {
 
     /// How many slots of a block nobody has claimed.
     pub fn free_orphan_slots(&self, block: usize) -> u32 {
-        self.orphan_blocks.get(block).map_or(0, |block| block.free.load(Relaxed))
+        self.orphan_blocks
+            .get(block)
+            .map_or(0, |block| block.free.load(Relaxed))
     }
 
     /// Claims one slot of a block, not yet which: whether there was one.
@@ -102,7 +111,10 @@ impl<R: ReadAt> Volume<R> {
         let Some(block) = self.orphan_blocks.get(block) else {
             return false;
         };
-        block.free.fetch_update(Relaxed, Relaxed, |free| free.checked_sub(1)).is_ok()
+        block
+            .free
+            .fetch_update(Relaxed, Relaxed, |free| free.checked_sub(1))
+            .is_ok()
     }
 
     /// Gives a claim back.
@@ -212,6 +224,9 @@ impl<R: ReadAt> Volume<R> {
     /// Records an inode as an orphan: in the orphan file where there is one with room, else in the list. The caller
     /// stores the inode.
     pub fn add_orphan(&self, inode: &mut MemoryInode) -> OrphanRecord {
+        if !self.superblock().compat().has(Compat::HAS_JOURNAL) {
+            return OrphanRecord::Nowhere;
+        }
         for block in 0..self.orphan_blocks.len() {
             if !self.claim_orphan_slot(block) {
                 continue;
@@ -239,6 +254,7 @@ impl<R: ReadAt> Volume<R> {
                 self.clear_orphan_slot(at);
                 Ok(())
             }
+            OrphanRecord::Nowhere => Ok(()),
             OrphanRecord::List => {
                 let newer = self.newer_orphan(inode.number)?;
                 self.unlink_orphan(inode, newer)
@@ -254,7 +270,10 @@ impl<R: ReadAt> Volume<R> {
         let mut cleaned = OrphansCleaned::default();
         while let Some(number) = self.last_orphan() {
             if number.get() < self.geometry().first_inode || !self.inode_in_use(number)? {
-                return Err(WriteError::Corrupt(number, "it is in the orphan list, but not in use"));
+                return Err(WriteError::Corrupt(
+                    number,
+                    "it is in the orphan list, but not in use",
+                ));
             }
             self.finish_orphan(number, OrphanRecord::List, now, &mut cleaned)?;
         }
@@ -265,7 +284,10 @@ impl<R: ReadAt> Volume<R> {
                     continue;
                 };
                 if number.get() < self.geometry().first_inode || !self.inode_in_use(number)? {
-                    return Err(WriteError::Corrupt(number, "it is in the orphan file, but not in use"));
+                    return Err(WriteError::Corrupt(
+                        number,
+                        "it is in the orphan file, but not in use",
+                    ));
                 }
                 self.finish_orphan(number, OrphanRecord::File(at), now, &mut cleaned)?;
             }

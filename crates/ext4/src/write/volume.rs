@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{
     Block, BlockNumber, Blocks, Compat, Filesystem, Geometry, GroupNumber, Incompat, InodeNumber, Overlay,
-    ReadAt, RoCompat, SUPERBLOCK_BYTES, Seed, Superblock, Timestamp, WriteError,
+    ReadAt, Replayed, RoCompat, SUPERBLOCK_BYTES, Seed, Superblock, Timestamp, WriteError,
     checksum::crc32c,
     feature_names,
     number::{divide_wide, place},
@@ -74,6 +74,41 @@ const RO_COMPAT_WRITTEN: u32 = RoCompat::SPARSE_SUPER.0
     | RoCompat::METADATA_CSUM.0
     | RoCompat::ORPHAN_PRESENT.0;
 
+/// An overlay over an image in which its journal, if there is something in it, has been replayed.
+fn replay<R: ReadAt>(image: R) -> Result<Overlay<R>, WriteError> {
+    let opened = Filesystem::open(&image)?.filesystem;
+    let geometry = *opened.geometry();
+    let journal = match opened.superblock().incompat().has(Incompat::RECOVER) {
+        true => Some(
+            opened
+                .journal()
+                .map_err(|why| WriteError::Journal(why.to_string()))?,
+        ),
+        false => None,
+    };
+    drop(opened);
+    let Some(journal) = journal else {
+        return Ok(Overlay::new(image, &geometry));
+    };
+    if !journal.fast_commits.is_empty() {
+        return Err(WriteError::Journal(
+            "it ends with fast commits, which are only listed here".to_owned(),
+        ));
+    }
+    let replayed = Replayed::new(&image, &journal);
+    let mut blocks = Vec::new();
+    for number in replayed.written() {
+        let mut bytes = vec![0; place(geometry.block_bytes)];
+        replayed.read_at(geometry.offset_of(number), &mut bytes)?;
+        blocks.push((number, bytes));
+    }
+    let overlay = Overlay::new(image, &geometry);
+    for (number, bytes) in blocks {
+        overlay.fresh(number).store(0, &bytes);
+    }
+    Ok(overlay)
+}
+
 /// The first feature that is not written here, by name.
 pub fn feature_not_written(superblock: &Superblock) -> Option<String> {
     let mut odd = *superblock;
@@ -100,6 +135,17 @@ impl<R: ReadAt> Volume<R> {
         }
         drop(opened);
         Self::over(Arc::new(Overlay::new(image, &geometry)))
+    }
+
+    /// Opens an image as after a mount of it: its journal replayed and its orphans cleaned up, all of it in the overlay.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; [`WriteError::Journal`] where the journal is not one that can be replayed.
+    pub fn mount(image: R, now: Timestamp) -> Result<Self, WriteError> {
+        let overlay = replay(image)?;
+        let volume = Self::over(Arc::new(overlay))?;
+        volume.clean_up_orphans(now)?;
+        Ok(volume)
     }
 
     /// Opens what an overlay holds by now.
@@ -201,9 +247,13 @@ impl<R: ReadAt> Volume<R> {
         let low = u32::try_from(free_blocks & 0xffff_ffff).unwrap_or(u32::MAX);
         low.put(&mut bytes, 0x0c);
         if self.superblock().incompat().has(Incompat::BIT64) {
-            u32::try_from(free_blocks >> 32).unwrap_or(0).put(&mut bytes, 0x158);
+            u32::try_from(free_blocks >> 32)
+                .unwrap_or(0)
+                .put(&mut bytes, 0x158);
         }
-        u32::try_from(self.free_inodes()).unwrap_or(u32::MAX).put(&mut bytes, 0x10);
+        u32::try_from(self.free_inodes())
+            .unwrap_or(u32::MAX)
+            .put(&mut bytes, 0x10);
         self.store_superblock(&before, &mut bytes);
     }
 
@@ -246,7 +296,10 @@ impl<R: ReadAt> Volume<R> {
     /// Sets the newest inode of the orphan list. The superblock's checksum is left to [`Volume::sync`].
     pub(super) fn set_last_orphan(&self, inode: Option<InodeNumber>) {
         self.overlay.before_change(&self.superblock);
-        if let Some(word) = self.superblock.word(self.superblock_at.saturating_add(LAST_ORPHAN_AT)) {
+        if let Some(word) = self
+            .superblock
+            .word(self.superblock_at.saturating_add(LAST_ORPHAN_AT))
+        {
             word.store(inode.map_or(0, InodeNumber::get), Relaxed);
         }
     }

@@ -35,17 +35,58 @@ impl Random {
 /// sequence is a sequence too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    Create { directory: u64, name: String },
-    Mkdir { directory: u64, name: String },
-    Symlink { directory: u64, name: String, target: String },
-    Mknod { directory: u64, name: String, major: u32, minor: u32 },
-    Link { file: u64, directory: u64, name: String },
-    Unlink { directory: u64, entry: u64 },
-    Rmdir { directory: u64, entry: u64 },
-    Rename { directory: u64, entry: u64, to: u64, name: String },
-    Truncate { file: u64, size: u64 },
-    Write { file: u64, offset: u64, bytes: u64, fill: u8 },
-    Chmod { file: u64, permissions: u16 },
+    Create {
+        directory: u64,
+        name: String,
+    },
+    Mkdir {
+        directory: u64,
+        name: String,
+    },
+    Symlink {
+        directory: u64,
+        name: String,
+        target: String,
+    },
+    Mknod {
+        directory: u64,
+        name: String,
+        major: u32,
+        minor: u32,
+    },
+    Link {
+        file: u64,
+        directory: u64,
+        name: String,
+    },
+    Unlink {
+        directory: u64,
+        entry: u64,
+    },
+    Rmdir {
+        directory: u64,
+        entry: u64,
+    },
+    Rename {
+        directory: u64,
+        entry: u64,
+        to: u64,
+        name: String,
+    },
+    Truncate {
+        file: u64,
+        size: u64,
+    },
+    Write {
+        file: u64,
+        offset: u64,
+        bytes: u64,
+        fill: u8,
+    },
+    Chmod {
+        file: u64,
+        permissions: u16,
+    },
 }
 
 impl fmt::Display for Op {
@@ -53,20 +94,43 @@ impl fmt::Display for Op {
         match self {
             Self::Create { directory, name } => write!(f, "create in d{directory} {name}"),
             Self::Mkdir { directory, name } => write!(f, "mkdir in d{directory} {name}"),
-            Self::Symlink { directory, name, target } => {
+            Self::Symlink {
+                directory,
+                name,
+                target,
+            } => {
                 write!(f, "symlink in d{directory} {name} to {} bytes", target.len())
             }
-            Self::Mknod { directory, name, major, minor } => {
+            Self::Mknod {
+                directory,
+                name,
+                major,
+                minor,
+            } => {
                 write!(f, "mknod in d{directory} {name} {major} {minor}")
             }
-            Self::Link { file, directory, name } => write!(f, "link f{file} in d{directory} {name}"),
+            Self::Link {
+                file,
+                directory,
+                name,
+            } => write!(f, "link f{file} in d{directory} {name}"),
             Self::Unlink { directory, entry } => write!(f, "unlink in d{directory} entry {entry}"),
             Self::Rmdir { directory, entry } => write!(f, "rmdir in d{directory} entry {entry}"),
-            Self::Rename { directory, entry, to, name } => {
+            Self::Rename {
+                directory,
+                entry,
+                to,
+                name,
+            } => {
                 write!(f, "rename in d{directory} entry {entry} to d{to} {name}")
             }
             Self::Truncate { file, size } => write!(f, "truncate f{file} to {size}"),
-            Self::Write { file, offset, bytes, fill } => {
+            Self::Write {
+                file,
+                offset,
+                bytes,
+                fill,
+            } => {
                 write!(f, "write f{file} at {offset} {bytes} bytes of {fill}")
             }
             Self::Chmod { file, permissions } => write!(f, "chmod f{file} {permissions:o}"),
@@ -83,6 +147,8 @@ pub(crate) enum Mood {
     Names,
     /// Few files, large and with holes.
     Data,
+    /// The same as names, all of them long.
+    LongNames,
 }
 
 /// Operations of this mood.
@@ -92,8 +158,13 @@ pub(crate) fn sequence(seed: u64, count: usize, mood: Mood) -> Vec<Op> {
 }
 
 fn name(random: &mut Random, mood: Mood) -> String {
-    let number = random.below(if mood == Mood::Names { 100_000 } else { 400 });
+    let number = random.below(if matches!(mood, Mood::Names | Mood::LongNames) {
+        100_000
+    } else {
+        400
+    });
     let length = match random.below(8) {
+        _ if mood == Mood::LongNames => 200 + random.below(56),
         0 => 200 + random.below(56),
         1 => 40 + random.below(60),
         _ => 0,
@@ -104,7 +175,7 @@ fn name(random: &mut Random, mood: Mood) -> String {
 
 fn operation(random: &mut Random, mood: Mood) -> Op {
     let directory = match mood {
-        Mood::Names => random.below(3),
+        Mood::Names | Mood::LongNames => random.below(3),
         _ => random.below(1000),
     };
     let (file, entry, other) = (random.below(1000), random.below(100_000), random.below(1000));
@@ -112,7 +183,9 @@ fn operation(random: &mut Random, mood: Mood) -> Op {
     let kind = match mood {
         Mood::Everyday => random.below(100),
         // Mostly names; a few more come than go.
-        Mood::Names => [0, 0, 0, 0, 0, 0, 10, 20, 27, 30, 40, 40, 40, 40, 60][random.below(15) as usize],
+        Mood::Names | Mood::LongNames => {
+            [0, 0, 0, 0, 0, 0, 10, 20, 27, 30, 40, 40, 40, 40, 60][random.below(15) as usize]
+        }
         Mood::Data => [0, 40, 70, 70, 80, 80, 80, 80, 90][random.below(9) as usize],
     };
     match kind {
@@ -120,7 +193,11 @@ fn operation(random: &mut Random, mood: Mood) -> Op {
         10..20 => Op::Mkdir { directory, name },
         20..27 => {
             let bytes = [1, 30, 59, 60, 61, 500, 1000][random.below(7) as usize];
-            Op::Symlink { directory, name, target: "t".repeat(bytes) }
+            Op::Symlink {
+                directory,
+                name,
+                target: "t".repeat(bytes),
+            }
         }
         27..30 => Op::Mknod {
             directory,
@@ -128,24 +205,41 @@ fn operation(random: &mut Random, mood: Mood) -> Op {
             major: random.below(4096) as u32,
             minor: random.below(1 << 20) as u32,
         },
-        30..38 => Op::Link { file, directory, name },
+        30..38 => Op::Link {
+            file,
+            directory,
+            name,
+        },
         38..52 => Op::Unlink { directory, entry },
         52..58 => Op::Rmdir { directory, entry },
-        58..70 => Op::Rename { directory, entry, to: other, name },
-        70..80 => Op::Truncate { file, size: size(random) },
+        58..70 => Op::Rename {
+            directory,
+            entry,
+            to: other,
+            name,
+        },
+        70..80 => Op::Truncate {
+            file,
+            size: size(random),
+        },
         80..95 => Op::Write {
             file,
             offset: size(random),
             bytes: 1 + random.below(if mood == Mood::Data { 60_000 } else { 9000 }),
             fill: random.below(255) as u8 + 1,
         },
-        _ => Op::Chmod { file, permissions: random.below(0o10000) as u16 },
+        _ => Op::Chmod {
+            file,
+            permissions: random.below(0o10000) as u16,
+        },
     }
 }
 
 /// Sizes from nothing to where triple indirect blocks begin with blocks of 1 KiB.
 fn size(random: &mut Random) -> u64 {
-    let most = [1000, 1000, 20_000, 20_000, 20_000, 400_000, 400_000, 5_000_000, 70_000_000][random.below(9) as usize];
+    let most = [
+        1000, 1000, 20_000, 20_000, 20_000, 400_000, 400_000, 5_000_000, 70_000_000,
+    ][random.below(9) as usize];
     random.below(most)
 }
 
@@ -154,7 +248,10 @@ fn size(random: &mut Random) -> u64 {
 pub(crate) enum Content {
     Directory(BTreeMap<String, usize>),
     /// The size, and the bytes of blocks of 512 that are not all zero.
-    File { size: u64, data: BTreeMap<u64, Vec<u8>> },
+    File {
+        size: u64,
+        data: BTreeMap<u64, Vec<u8>>,
+    },
     Symlink(String),
     Device(u32, u32),
 }
@@ -175,6 +272,8 @@ const PIECE: u64 = 512;
 pub(crate) struct Model {
     pub(crate) nodes: BTreeMap<usize, Node>,
     next: usize,
+    /// How often each error came that the model leaves to the file system.
+    pub(crate) errors: BTreeMap<String, usize>,
 }
 
 /// What is to be expected of an operation.
@@ -183,7 +282,11 @@ type Expected = Result<(), &'static str>;
 impl Model {
     /// A file system with a root that holds these directories, found by name.
     pub(crate) fn new(root: u32, planted: &[(&str, u32)]) -> Self {
-        let mut model = Self { nodes: BTreeMap::new(), next: 0 };
+        let mut model = Self {
+            nodes: BTreeMap::new(),
+            next: 0,
+            errors: BTreeMap::new(),
+        };
         let directory = |inode, parent| Node {
             content: Content::Directory(BTreeMap::new()),
             permissions: 0o755,
@@ -224,18 +327,23 @@ impl Model {
     }
 
     fn directory(&self, number: u64) -> usize {
-        self.pick(number, |id| self.is_directory(id)).expect("there is the root")
+        self.pick(number, |id| self.is_directory(id))
+            .expect("there is the root")
     }
 
     fn file(&self, number: u64) -> Option<usize> {
-        self.pick(number, |id| matches!(self.nodes[&id].content, Content::File { .. }))
+        self.pick(number, |id| {
+            matches!(self.nodes[&id].content, Content::File { .. })
+        })
     }
 
     fn entry(&self, directory: usize, number: u64) -> Option<(String, usize)> {
         let Content::Directory(children) = &self.nodes[&directory].content else {
             return None;
         };
-        let at = usize::try_from(number).expect("small").checked_rem(children.len())?;
+        let at = usize::try_from(number)
+            .expect("small")
+            .checked_rem(children.len())?;
         children.iter().nth(at).map(|(name, id)| (name.clone(), *id))
     }
 
@@ -265,6 +373,8 @@ const OF_SPACE: [&str; 3] = ["ENOSPC", "EMLINK", "EFBIG"];
 
 /// Something that works on a file system as the operations say.
 pub(crate) trait Worker {
+    /// Whether it needs [`At::path`].
+    fn goes_by_path(&self) -> bool;
     fn create(&mut self, directory: &At, name: &str, content: &Content) -> Result<u32, String>;
     fn link(&mut self, file: &At, directory: &At, name: &str) -> Result<(), String>;
     fn unlink(&mut self, directory: &At, name: &str) -> Result<(), String>;
@@ -275,7 +385,7 @@ pub(crate) trait Worker {
     fn chmod(&mut self, file: &At, permissions: u16) -> Result<(), String>;
 }
 
-/// A file, by inode and by a path to it.
+/// A file, by inode and, for those who go by it, a path to it.
 #[derive(Clone, Debug)]
 pub(crate) struct At {
     pub(crate) inode: u32,
@@ -290,49 +400,74 @@ impl Model {
         }
         let parent = self.nodes[&id].parent;
         let name = |directory: usize| {
-            let Content::Directory(children) = &self.nodes[&directory].content else {
+            let Content::Directory(children) = &self.nodes.get(&directory)?.content else {
                 return None;
             };
-            children.iter().find(|(_, child)| **child == id).map(|(name, _)| name.clone())
+            children
+                .iter()
+                .find(|(_, child)| **child == id)
+                .map(|(name, _)| name.clone())
         };
         // A file's first name may be gone: then another one leads to it.
         let found = name(parent).map(|name| (parent, name));
         let found = found.or_else(|| {
-            self.nodes.keys().find_map(|directory| Some((*directory, name(*directory)?)))
+            self.nodes
+                .keys()
+                .find_map(|directory| Some((*directory, name(*directory)?)))
         });
         let (parent, name) = found.expect("every node has a name");
         format!("{}/{name}", self.path(parent))
     }
 
-    fn at(&self, id: usize) -> At {
-        At { inode: self.nodes[&id].inode, path: self.path(id) }
+    fn at(&self, id: usize, worker: &impl Worker) -> At {
+        let path = if worker.goes_by_path() {
+            self.path(id)
+        } else {
+            String::new()
+        };
+        At {
+            inode: self.nodes[&id].inode,
+            path,
+        }
     }
 
     /// Lets a worker do an operation, and the model too if it succeeds. What is not as the model expects is an error.
     pub(crate) fn step(&mut self, op: &Op, worker: &mut impl Worker) -> Result<(), String> {
         match op {
             Op::Create { directory, name } => {
-                let content = Content::File { size: 0, data: BTreeMap::new() };
+                let content = Content::File {
+                    size: 0,
+                    data: BTreeMap::new(),
+                };
                 self.make(*directory, name, content, worker)
             }
             Op::Mkdir { directory, name } => {
                 self.make(*directory, name, Content::Directory(BTreeMap::new()), worker)
             }
-            Op::Symlink { directory, name, target } => {
-                self.make(*directory, name, Content::Symlink(target.clone()), worker)
-            }
-            Op::Mknod { directory, name, major, minor } => {
-                self.make(*directory, name, Content::Device(*major, *minor), worker)
-            }
-            Op::Link { file, directory, name } => {
+            Op::Symlink {
+                directory,
+                name,
+                target,
+            } => self.make(*directory, name, Content::Symlink(target.clone()), worker),
+            Op::Mknod {
+                directory,
+                name,
+                major,
+                minor,
+            } => self.make(*directory, name, Content::Device(*major, *minor), worker),
+            Op::Link {
+                file,
+                directory,
+                name,
+            } => {
                 let Some(file) = self.file(*file) else {
                     return Ok(());
                 };
                 let directory = self.directory(*directory);
                 let taken = self.children(directory).contains_key(name);
                 let expected = if taken { Err("EEXIST") } else { Ok(()) };
-                let result = worker.link(&self.at(file), &self.at(directory), name);
-                if agree(expected, result)?.is_some() {
+                let result = worker.link(&self.at(file, worker), &self.at(directory, worker), name);
+                if self.agree(expected, result)?.is_some() {
                     self.children(directory).insert(name.clone(), file);
                     self.nodes.get_mut(&file).expect("it is there").links += 1;
                 }
@@ -343,8 +478,15 @@ impl Model {
                 let Some((name, id)) = self.entry(directory, *entry) else {
                     return Ok(());
                 };
-                let expected = if self.is_directory(id) { Err("EISDIR") } else { Ok(()) };
-                if agree(expected, worker.unlink(&self.at(directory), &name))?.is_some() {
+                let expected = if self.is_directory(id) {
+                    Err("EISDIR")
+                } else {
+                    Ok(())
+                };
+                if self
+                    .agree(expected, worker.unlink(&self.at(directory, worker), &name))?
+                    .is_some()
+                {
                     self.children(directory).remove(&name);
                     self.drop_link(id);
                 }
@@ -360,28 +502,46 @@ impl Model {
                     Content::Directory(_) => Err("ENOTEMPTY"),
                     _ => Err("ENOTDIR"),
                 };
-                if agree(expected, worker.rmdir(&self.at(directory), &name))?.is_some() {
+                if self
+                    .agree(expected, worker.rmdir(&self.at(directory, worker), &name))?
+                    .is_some()
+                {
                     self.children(directory).remove(&name);
                     self.nodes.remove(&id);
                 }
                 Ok(())
             }
-            Op::Rename { directory, entry, to, name } => self.rename(*directory, *entry, *to, name, worker),
+            Op::Rename {
+                directory,
+                entry,
+                to,
+                name,
+            } => self.rename(*directory, *entry, *to, name, worker),
             Op::Truncate { file, size } => {
                 let Some(file) = self.file(*file) else {
                     return Ok(());
                 };
-                if agree(Ok(()), worker.truncate(&self.at(file), *size))?.is_some() {
+                if self
+                    .agree(Ok(()), worker.truncate(&self.at(file, worker), *size))?
+                    .is_some()
+                {
                     self.set_size(file, *size);
                 }
                 Ok(())
             }
-            Op::Write { file, offset, bytes, fill } => {
+            Op::Write {
+                file,
+                offset,
+                bytes,
+                fill,
+            } => {
                 let Some(file) = self.file(*file) else {
                     return Ok(());
                 };
                 let data = vec![*fill; usize::try_from(*bytes).expect("small")];
-                if let Some(written) = agree(Ok(()), worker.write(&self.at(file), *offset, &data))? {
+                if let Some(written) =
+                    self.agree(Ok(()), worker.write(&self.at(file, worker), *offset, &data))?
+                {
                     self.put(file, *offset, &data[..written]);
                 }
                 Ok(())
@@ -390,7 +550,10 @@ impl Model {
                 let Some(file) = self.file(*file) else {
                     return Ok(());
                 };
-                if agree(Ok(()), worker.chmod(&self.at(file), *permissions))?.is_some() {
+                if self
+                    .agree(Ok(()), worker.chmod(&self.at(file, worker), *permissions))?
+                    .is_some()
+                {
                     self.nodes.get_mut(&file).expect("it is there").permissions = *permissions;
                 }
                 Ok(())
@@ -408,11 +571,21 @@ impl Model {
         let directory = self.directory(directory);
         let taken = self.children(directory).contains_key(name);
         let expected = if taken { Err("EEXIST") } else { Ok(()) };
-        let result = worker.create(&self.at(directory), name, &content);
-        if let Some(inode) = agree(expected, result)? {
-            let links = if matches!(content, Content::Directory(_)) { 2 } else { 1 };
+        let result = worker.create(&self.at(directory, worker), name, &content);
+        if let Some(inode) = self.agree(expected, result)? {
+            let links = if matches!(content, Content::Directory(_)) {
+                2
+            } else {
+                1
+            };
             let permissions = permissions(&content);
-            let id = self.add(Node { content, permissions, links, parent: directory, inode });
+            let id = self.add(Node {
+                content,
+                permissions,
+                links,
+                parent: directory,
+                inode,
+            });
             self.children(directory).insert(name.to_owned(), id);
         }
         Ok(())
@@ -437,14 +610,15 @@ impl Model {
             Some(other) if other == id => Ok(()),
             Some(other) => match (moving, &self.nodes[&other].content) {
                 (true, Content::Directory(children)) if !children.is_empty() => Err("ENOTEMPTY"),
-                (true, Content::Directory(_)) | (false, Content::File { .. } | Content::Symlink(_) | Content::Device(..)) => Ok(()),
+                (true, Content::Directory(_))
+                | (false, Content::File { .. } | Content::Symlink(_) | Content::Device(..)) => Ok(()),
                 (true, _) => Err("ENOTDIR"),
                 (false, Content::Directory(_)) => Err("EISDIR"),
             },
             None => Ok(()),
         };
-        let result = worker.rename(&self.at(from), &old, &self.at(to), name);
-        if agree(expected, result)?.is_none() || replaced == Some(id) {
+        let result = worker.rename(&self.at(from, worker), &old, &self.at(to, worker), name);
+        if self.agree(expected, result)?.is_none() || replaced == Some(id) {
             return Ok(());
         }
         if let Some(other) = replaced {
@@ -459,7 +633,8 @@ impl Model {
     }
 
     fn set_size(&mut self, file: usize, new: u64) {
-        let Content::File { size, data } = &mut self.nodes.get_mut(&file).expect("it is there").content else {
+        let Content::File { size, data } = &mut self.nodes.get_mut(&file).expect("it is there").content
+        else {
             return;
         };
         if new < *size {
@@ -472,7 +647,8 @@ impl Model {
     }
 
     fn put(&mut self, file: usize, offset: u64, bytes: &[u8]) {
-        let Content::File { size, data } = &mut self.nodes.get_mut(&file).expect("it is there").content else {
+        let Content::File { size, data } = &mut self.nodes.get_mut(&file).expect("it is there").content
+        else {
             return;
         };
         let mut done = 0usize;
@@ -485,6 +661,22 @@ impl Model {
             done += part;
         }
         *size = (*size).max(offset + bytes.len() as u64);
+    }
+
+    fn agree<T>(&mut self, expected: Expected, result: Result<T, String>) -> Result<Option<T>, String> {
+        match (expected, result) {
+            (Ok(()), Ok(value)) => Ok(Some(value)),
+            (_, Err(errno)) if OF_SPACE.contains(&errno.as_str()) => {
+                *self.errors.entry(errno).or_insert(0) += 1;
+                Ok(None)
+            }
+            (Err(wanted), Err(errno)) if wanted == errno => Ok(None),
+            (Err(wanted), Ok(_)) => Err(format!("it succeeds, but {wanted} was to be expected")),
+            (Err(wanted), Err(errno)) => {
+                Err(format!("it fails with {errno}, but {wanted} was to be expected"))
+            }
+            (Ok(()), Err(errno)) => Err(format!("it fails with {errno}")),
+        }
     }
 
     /// The bytes of a file.
@@ -508,17 +700,6 @@ pub(crate) fn permissions(content: &Content) -> u16 {
     }
 }
 
-fn agree<T>(expected: Expected, result: Result<T, String>) -> Result<Option<T>, String> {
-    match (expected, result) {
-        (Ok(()), Ok(value)) => Ok(Some(value)),
-        (_, Err(errno)) if OF_SPACE.contains(&errno.as_str()) => Ok(None),
-        (Err(wanted), Err(errno)) if wanted == errno => Ok(None),
-        (Err(wanted), Ok(_)) => Err(format!("it succeeds, but {wanted} was to be expected")),
-        (Err(wanted), Err(errno)) => Err(format!("it fails with {errno}, but {wanted} was to be expected")),
-        (Ok(()), Err(errno)) => Err(format!("it fails with {errno}")),
-    }
-}
-
 /// Our own file system at work.
 pub(crate) struct Ours<'v, R> {
     pub(crate) volume: &'v Volume<R>,
@@ -528,7 +709,10 @@ pub(crate) struct Ours<'v, R> {
 impl<R: ReadAt> Ours<'_, R> {
     fn now(&mut self) -> Timestamp {
         self.clock += 1;
-        Timestamp { seconds: self.clock, nanoseconds: 123_456_789 }
+        Timestamp {
+            seconds: self.clock,
+            nanoseconds: 123_456_789,
+        }
     }
 }
 
@@ -538,14 +722,19 @@ fn inode(number: u32) -> InodeNumber {
 
 fn say(error: WriteError) -> String {
     match error {
-        WriteError::Corrupt(..) | WriteError::CorruptBlock(..) | WriteError::Race(_) | WriteError::Read(_) => {
-            error.to_string()
-        }
+        WriteError::Corrupt(..)
+        | WriteError::CorruptBlock(..)
+        | WriteError::Race(_)
+        | WriteError::Read(_) => error.to_string(),
         error => error.errno().to_owned(),
     }
 }
 
 impl<R: ReadAt> Worker for Ours<'_, R> {
+    fn goes_by_path(&self) -> bool {
+        false
+    }
+
     fn create(&mut self, directory: &At, name: &str, content: &Content) -> Result<u32, String> {
         let kind = match content {
             Content::Directory(_) => 0o040_000,
@@ -553,12 +742,20 @@ impl<R: ReadAt> Worker for Ours<'_, R> {
             Content::Symlink(_) => 0o120_000,
             Content::Device(..) => 0o020_000,
         };
-        let new = NewInode { mode: kind | permissions(content), uid: 70_000, gid: 5, now: self.now() };
+        let new = NewInode {
+            mode: kind | permissions(content),
+            uid: 70_000,
+            gid: 5,
+            now: self.now(),
+        };
         let target = match content {
             Content::Symlink(target) => Some(target.as_bytes()),
             _ => None,
         };
-        let made = self.volume.create(inode(directory.inode), name.as_bytes(), &new, target).map_err(say)?;
+        let made = self
+            .volume
+            .create(inode(directory.inode), name.as_bytes(), &new, target)
+            .map_err(say)?;
         if let Content::Device(major, minor) = content {
             let mut node = self.volume.inode(made).map_err(say)?;
             Volume::<R>::set_device(&mut node, *major, *minor);
@@ -569,39 +766,57 @@ impl<R: ReadAt> Worker for Ours<'_, R> {
 
     fn link(&mut self, file: &At, directory: &At, name: &str) -> Result<(), String> {
         let now = self.now();
-        self.volume.link(inode(file.inode), inode(directory.inode), name.as_bytes(), now).map_err(say)
+        self.volume
+            .link(inode(file.inode), inode(directory.inode), name.as_bytes(), now)
+            .map_err(say)
     }
 
     fn unlink(&mut self, directory: &At, name: &str) -> Result<(), String> {
         let now = self.now();
-        self.volume.unlink(inode(directory.inode), name.as_bytes(), now).map_err(say)
+        self.volume
+            .unlink(inode(directory.inode), name.as_bytes(), now)
+            .map_err(say)
     }
 
     fn rmdir(&mut self, directory: &At, name: &str) -> Result<(), String> {
         let now = self.now();
-        self.volume.rmdir(inode(directory.inode), name.as_bytes(), now).map_err(say)
+        self.volume
+            .rmdir(inode(directory.inode), name.as_bytes(), now)
+            .map_err(say)
     }
 
     fn rename(&mut self, from: &At, name: &str, to: &At, new: &str) -> Result<(), String> {
         let now = self.now();
-        let (from, to) = ((inode(from.inode), name.as_bytes()), (inode(to.inode), new.as_bytes()));
+        let (from, to) = (
+            (inode(from.inode), name.as_bytes()),
+            (inode(to.inode), new.as_bytes()),
+        );
         self.volume.rename(from, to, now).map_err(say)
     }
 
     fn truncate(&mut self, file: &At, size: u64) -> Result<(), String> {
         let now = self.now();
-        self.volume.set_file_size(inode(file.inode), size, now).map_err(say)
+        self.volume
+            .set_file_size(inode(file.inode), size, now)
+            .map_err(say)
     }
 
     fn write(&mut self, file: &At, offset: u64, data: &[u8]) -> Result<usize, String> {
         let now = self.now();
-        self.volume.write(inode(file.inode), offset, data, now).map_err(say)
+        self.volume
+            .write(inode(file.inode), offset, data, now)
+            .map_err(say)
     }
 
     fn chmod(&mut self, file: &At, permissions: u16) -> Result<(), String> {
         let now = self.now();
-        let attributes = NewAttributes { permissions: Some(permissions), ..NewAttributes::default() };
-        self.volume.set_attributes(inode(file.inode), &attributes, now).map_err(say)
+        let attributes = NewAttributes {
+            permissions: Some(permissions),
+            ..NewAttributes::default()
+        };
+        self.volume
+            .set_attributes(inode(file.inode), &attributes, now)
+            .map_err(say)
     }
 }
 
@@ -609,7 +824,9 @@ impl<R: ReadAt> Worker for Ours<'_, R> {
 pub(crate) fn compare<R: ReadAt>(filesystem: &Filesystem<R>, model: &Model) -> Result<(), String> {
     for (id, node) in &model.nodes {
         let path = || model.path(*id);
-        let (found, findings) = filesystem.inode(inode(node.inode)).map_err(|why| why.to_string())?;
+        let (found, findings) = filesystem
+            .inode(inode(node.inode))
+            .map_err(|why| why.to_string())?;
         if !findings.is_empty() {
             return Err(format!("{}: {findings:?}", path()));
         }
@@ -622,10 +839,19 @@ pub(crate) fn compare<R: ReadAt>(filesystem: &Filesystem<R>, model: &Model) -> R
         };
         // Very many are not counted: 1 stands for them.
         if u32::from(found.raw.i_links_count) != links && found.raw.i_links_count != 1 {
-            return Err(format!("{} has {} links, not {links}", path(), found.raw.i_links_count));
+            return Err(format!(
+                "{} has {} links, not {links}",
+                path(),
+                found.raw.i_links_count
+            ));
         }
         if *id > 0 && found.raw.i_mode & 0o7777 != node.permissions {
-            return Err(format!("{} has mode {:o}, not {:o}", path(), found.raw.i_mode, node.permissions));
+            return Err(format!(
+                "{} has mode {:o}, not {:o}",
+                path(),
+                found.raw.i_mode,
+                node.permissions
+            ));
         }
         let number = inode(node.inode);
         let right = match &node.content {
@@ -639,20 +865,28 @@ pub(crate) fn compare<R: ReadAt>(filesystem: &Filesystem<R>, model: &Model) -> R
                     .map(|entry| (String::from_utf8_lossy(&entry.name).into_owned(), entry.inode))
                     .filter(|(name, _)| ![".", ".."].contains(&name.as_str()))
                     .collect();
-                let wanted: BTreeMap<String, u32> =
-                    children.iter().map(|(name, id)| (name.clone(), model.nodes[id].inode)).collect();
-                let dots = entries.iter().find(|entry| entry.name == b"..").map(|entry| entry.inode);
+                let wanted: BTreeMap<String, u32> = children
+                    .iter()
+                    .map(|(name, id)| (name.clone(), model.nodes[id].inode))
+                    .collect();
+                let dots = entries
+                    .iter()
+                    .find(|entry| entry.name == b"..")
+                    .map(|entry| entry.inode);
                 here == wanted && dots == Some(model.nodes[&node.parent].inode)
             }
             Content::File { size, data } => {
                 let mut bytes = vec![0; found.size as usize];
                 let file = filesystem.file(number, &found);
-                file.read_at(0, &mut bytes).map_err(|why| format!("{}: {why}", path()))?;
+                file.read_at(0, &mut bytes)
+                    .map_err(|why| format!("{}: {why}", path()))?;
                 found.size == *size && bytes == Model::bytes_of(*size, data)
             }
             Content::Symlink(target) => {
                 found.file_type == Some(FileType::Symlink)
-                    && filesystem.target(number, &found).is_ok_and(|found| found == target.as_bytes())
+                    && filesystem
+                        .target(number, &found)
+                        .is_ok_and(|found| found == target.as_bytes())
             }
             Content::Device(major, minor) => found.device() == Some((*major, *minor)),
         };
