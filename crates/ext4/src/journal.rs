@@ -754,8 +754,14 @@ impl<R: ReadAt> Replayed<R> {
         let offset = journal.blocks.offset_of(0)?;
         let mut bytes = vec![0; SUPERBLOCK];
         self.image.read_at(offset, &mut bytes).ok()?;
-        let last = journal.transactions.last()?.sequence;
-        put_be32(&mut bytes, SEQUENCE_AT, last.wrapping_add(1));
+        let replayed = journal
+            .transactions
+            .last()
+            .filter(|_| journal.superblock.start != 0);
+        let last = replayed.map(|transaction| transaction.sequence);
+        let last = last.unwrap_or(journal.superblock.sequence.wrapping_sub(1));
+        // One number is left out, so that nothing in the log can be taken for what comes.
+        put_be32(&mut bytes, SEQUENCE_AT, last.wrapping_add(2));
         put_be32(&mut bytes, START_AT, 0);
         if journal.superblock.features.checks() {
             put_be32(&mut bytes, SUPERBLOCK_CHECKSUM_AT, 0);

@@ -82,7 +82,7 @@ pub use superblock::{Label, SUPERBLOCK_BYTES, SUPERBLOCK_FIELDS, Superblock};
 pub use time::Timestamp;
 pub use write::{
     FoundEntry, MemoryInode, NewAttributes, NewInode, OrphanRecord, OrphanSlot, OrphansCleaned, Volume,
-    WriteError, feature_not_written,
+    WriteError, feature_not_written, replay_journal,
 };
 pub use xattr::{AclEntry, Attribute, AttributePlace};
 

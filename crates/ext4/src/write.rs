@@ -19,4 +19,4 @@ pub use error::WriteError;
 pub use memory_inode::{MemoryInode, NewInode};
 pub use operations::NewAttributes;
 pub use orphans::{OrphanRecord, OrphanSlot, OrphansCleaned};
-pub use volume::{Volume, feature_not_written};
+pub use volume::{Volume, feature_not_written, replay_journal};

@@ -255,7 +255,7 @@ impl<R: ReadAt> Volume<R> {
             .iter()
             .any(|group| u32::from_le_bytes(*group) == number.0);
         let copy = match sparse2 {
-            true => number.0 == 0 || number.0 != 0 && listed,
+            true => number.0 == 0 || listed,
             false => geometry.has_superblock(number),
         };
         let per_block = divide(geometry.block_bytes, geometry.descriptor_bytes).0;

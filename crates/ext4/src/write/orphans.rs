@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{
     Block, BlockNumber, Blocks, Compat, InodeNumber, ReadAt, Timestamp, Volume, WriteError,
-    number::place,
+    number::{divide_wide, place},
     orphans::{FILE_MAGIC, TAIL},
     record::Stored,
 };
@@ -63,7 +63,7 @@ impl<R: ReadAt> Volume<R> {
         let seed = self
             .seed()
             .map(|seed| seed.of_inode(number, inode.raw.i_generation));
-        let blocks = inode.size() / u64::from(self.geometry().block_bytes).max(1);
+        let blocks = divide_wide(inode.size(), self.geometry().block_bytes).0;
         let mut found = Vec::new();
         for logical in 0..u32::try_from(blocks.min(FILE_BLOCKS_MAX)).unwrap_or(0) {
             let block = self.overlay.get(self.block_at(&inode, logical)?)?;

@@ -75,22 +75,24 @@ const RO_COMPAT_WRITTEN: u32 = RoCompat::SPARSE_SUPER.0
     | RoCompat::ORPHAN_PRESENT.0;
 
 /// An overlay over an image in which its journal, if there is something in it, has been replayed.
-fn replay<R: ReadAt>(image: R) -> Result<Overlay<R>, WriteError> {
+///
+/// # Errors
+/// [`WriteError::Journal`] where it cannot be replayed, and where the image cannot be opened or read.
+pub fn replay_journal<R: ReadAt>(image: R) -> Result<Overlay<R>, WriteError> {
     let opened = Filesystem::open(&image)?.filesystem;
     let geometry = *opened.geometry();
-    let journal = match opened.superblock().incompat().has(Incompat::RECOVER) {
-        true => Some(
-            opened
-                .journal()
-                .map_err(|why| WriteError::Journal(why.to_string()))?,
-        ),
-        false => None,
+    let dirty = opened.superblock().incompat().has(Incompat::RECOVER);
+    // Where there is nothing to replay, only the journal's number moves on; one that cannot be read is left alone.
+    let journal = match opened.journal() {
+        Ok(journal) if dirty || journal.superblock.start == 0 => Some(journal),
+        Err(why) if dirty => return Err(WriteError::Journal(why.to_string())),
+        _ => None,
     };
     drop(opened);
     let Some(journal) = journal else {
         return Ok(Overlay::new(image, &geometry));
     };
-    if !journal.fast_commits.is_empty() {
+    if dirty && !journal.fast_commits.is_empty() {
         return Err(WriteError::Journal(
             "it ends with fast commits, which are only listed here".to_owned(),
         ));
@@ -142,7 +144,7 @@ impl<R: ReadAt> Volume<R> {
     /// # Errors
     /// As [`Volume::open`]; [`WriteError::Journal`] where the journal is not one that can be replayed.
     pub fn mount(image: R, now: Timestamp) -> Result<Self, WriteError> {
-        let overlay = replay(image)?;
+        let overlay = replay_journal(image)?;
         let volume = Self::over(Arc::new(overlay))?;
         volume.clean_up_orphans(now)?;
         Ok(volume)

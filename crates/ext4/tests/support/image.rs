@@ -256,3 +256,43 @@ pub(crate) fn walk<R: ReadAt>(filesystem: &Filesystem<R>) -> Vec<(Vec<u8>, Inode
 pub(crate) fn host_path(folder: &Path, name: &[u8]) -> PathBuf {
     folder.join(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(name)))
 }
+
+/// Replays the journal of an image by ourselves and by `debugfs -R jr`: what differs beside the times, counters and state
+/// of the superblock and the checksums of the two superblocks; offset, ours and theirs.
+pub(crate) fn replays_differ(path: &Path) -> Vec<(usize, u8, u8)> {
+    let image = fs::read(path).expect("it can be read");
+    let disk = Filesystem::open(image.clone()).expect("it is ext4").filesystem;
+    let journal = disk.superblock().s_journal_inum;
+    let number = InodeNumber::new(journal).expect("it has a journal");
+    let (inode, _) = disk.inode(number).expect("it can be read");
+    let journal = disk.file(number, &inode).block_of(0).expect("it has blocks");
+    let journal = usize::try_from(disk.geometry().offset_of(journal)).expect("test images are small");
+    let overlay = ext4::replay_journal(image).expect("it can be replayed");
+    let mut ours = vec![0; usize::try_from(overlay.size()).expect("test images are small")];
+    overlay.read_at(0, &mut ours).expect("it can be read");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let copy = folder.path().join("image");
+    fs::copy(path, &copy).expect("files can be copied");
+    run(folder.path(), "debugfs", &["-w", "-R", "jr", "image"]);
+    let theirs = fs::read(&copy).expect("it can be read");
+    // Write time, mount count, state; last check; KiB written; high bytes of times; checksum: and the journal's.
+    let apart = [
+        0x2c..0x38,
+        0x3a..0x3c,
+        0x40..0x44,
+        0x178..0x180,
+        0x274..0x278,
+        0x3fc..0x400,
+    ];
+    let apart: Vec<_> = apart.map(|field| 1024 + field.start..1024 + field.end).to_vec();
+    let checksum = journal + 0xfc..journal + 0x100;
+    let differing = ours
+        .iter()
+        .zip(&theirs)
+        .enumerate()
+        .filter(|(_, (ours, theirs))| ours != theirs);
+    differing
+        .map(|(at, (ours, theirs))| (at, *ours, *theirs))
+        .filter(|(at, ..)| !apart.iter().any(|field| field.contains(at)) && !checksum.contains(at))
+        .collect()
+}

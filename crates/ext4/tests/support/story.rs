@@ -337,6 +337,7 @@ impl Model {
         })
     }
 
+    /// An entry of a directory; lost+found is left in peace.
     fn entry(&self, directory: usize, number: u64) -> Option<(String, usize)> {
         let Content::Directory(children) = &self.nodes[&directory].content else {
             return None;
@@ -344,7 +345,8 @@ impl Model {
         let at = usize::try_from(number)
             .expect("small")
             .checked_rem(children.len())?;
-        children.iter().nth(at).map(|(name, id)| (name.clone(), *id))
+        let entry = children.iter().nth(at).map(|(name, id)| (name.clone(), *id));
+        entry.filter(|(name, _)| name != "lost+found")
     }
 
     fn is_within(&self, mut id: usize, top: usize) -> bool {
