@@ -167,6 +167,20 @@ impl GroupDescriptor {
         }
     }
 
+    /// Writes all of it into a new descriptor; the checksum is left to be sealed.
+    pub(crate) fn encode(&self, bytes: &mut [u8]) {
+        let parts = |block: BlockNumber| {
+            let [a, b, c, d, e, f, g, h] = block.0.to_le_bytes();
+            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+        };
+        let mut raw = RawGroup::decode(bytes);
+        (raw.bg_block_bitmap_lo, raw.bg_block_bitmap_hi) = parts(self.block_bitmap);
+        (raw.bg_inode_bitmap_lo, raw.bg_inode_bitmap_hi) = parts(self.inode_bitmap);
+        (raw.bg_inode_table_lo, raw.bg_inode_table_hi) = parts(self.inode_table);
+        raw.encode(bytes);
+        self.encode_counts(bytes);
+    }
+
     /// Writes what an allocation changes into the descriptor's bytes; the checksum is left to be sealed.
     pub(crate) fn encode_counts(&self, bytes: &mut [u8]) {
         let mut raw = RawGroup::decode(bytes);

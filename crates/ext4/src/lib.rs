@@ -81,8 +81,8 @@ pub use slot::SlotState;
 pub use superblock::{Label, SUPERBLOCK_BYTES, SUPERBLOCK_FIELDS, Superblock};
 pub use time::Timestamp;
 pub use write::{
-    FoundEntry, MemoryInode, NewAttributes, NewInode, OrphanRecord, OrphanSlot, OrphansCleaned, Volume,
-    WriteError, feature_not_written, replay_journal,
+    FoundEntry, MemoryInode, NewAttributes, NewFilesystem, NewInode, OrphanRecord, OrphanSlot,
+    OrphansCleaned, Volume, WriteError, Zeros, feature_not_written, replay_journal,
 };
 pub use xattr::{AclEntry, Attribute, AttributePlace};
 

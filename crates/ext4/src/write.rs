@@ -9,6 +9,7 @@ mod extents;
 mod file;
 mod groups;
 mod hashed;
+mod make;
 mod memory_inode;
 mod operations;
 mod orphans;
@@ -16,6 +17,7 @@ mod volume;
 
 pub use directory::FoundEntry;
 pub use error::WriteError;
+pub use make::{NewFilesystem, Zeros};
 pub use memory_inode::{MemoryInode, NewInode};
 pub use operations::NewAttributes;
 pub use orphans::{OrphanRecord, OrphanSlot, OrphansCleaned};

@@ -97,6 +97,17 @@ impl<R: ReadAt> Volume<R> {
         wanted: u32,
     ) -> Result<Run, WriteError> {
         let goal = self.goal_at(inode, logical)?;
+        self.allocate_run_at(inode, goal, logical, wanted)
+    }
+
+    /// The same, from this block on.
+    pub(super) fn allocate_run_at(
+        &self,
+        inode: &mut MemoryInode,
+        goal: BlockNumber,
+        logical: u32,
+        wanted: u32,
+    ) -> Result<Run, WriteError> {
         let wanted = match inode.has_extents() {
             true => wanted.min(RUN_MAX),
             false => 1,

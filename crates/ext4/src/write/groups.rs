@@ -346,6 +346,14 @@ impl<R: ReadAt> Volume<R> {
         self.store_group(number, group)
     }
 
+    /// Counts the root directory, whose inode is among the reserved ones, in its group.
+    pub(super) fn count_first_directory(&self) -> Result<(), WriteError> {
+        let (group, _guard) = self.change_group(GroupNumber(0))?;
+        add(&group.directories, 1);
+        self.directories.fetch_add(1, Relaxed);
+        self.store_group(GroupNumber(0), group)
+    }
+
     /// Whether an inode's bit is set.
     ///
     /// # Errors

@@ -184,7 +184,8 @@ impl<R: ReadAt> Volume<R> {
             orphan_blocks: Vec::new(),
             generation: AtomicU32::new(1),
         };
-        if superblock.compat().has(Compat::ORPHAN_FILE) {
+        // A file system that is just being made has the feature before it has the file.
+        if superblock.compat().has(Compat::ORPHAN_FILE) && superblock.s_orphan_file_inum != 0 {
             volume.open_orphan_file(superblock.s_orphan_file_inum)?;
         }
         Ok(volume)
