@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::{
     answer::Format,
     commands::{
-        blocks, cat, completions, info, journal, ls, orphans, profiles, run, scan, stat, tree, xattr,
+        blocks, cat, completions, info, journal, ls, mkfs, orphans, profiles, run, scan, stat, tree, xattr,
     },
 };
 
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Orphans(orphans::Arguments),
     Scan(scan::Arguments),
     Run(run::Arguments),
+    Mkfs(mkfs::Arguments),
     Profiles(profiles::Arguments),
     Completions(completions::Arguments),
 }

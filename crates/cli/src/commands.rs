@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod info;
 pub(crate) mod journal;
 pub(crate) mod ls;
+pub(crate) mod mkfs;
 pub(crate) mod orphans;
 pub(crate) mod profiles;
 pub(crate) mod run;

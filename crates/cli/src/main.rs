@@ -1,4 +1,4 @@
-//! ext4lab on the command line. Never writes to an image; knows nothing of the page and its engines.
+//! ext4lab on the command line. Never writes over an image; knows nothing of the page and its engines.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use arguments::{Arguments, Command};
 use clap::Parser;
 use commands::{
-    blocks, cat, completions, info, journal, ls, orphans, profiles, run, scan, stat, tree, xattr,
+    blocks, cat, completions, info, journal, ls, mkfs, orphans, profiles, run, scan, stat, tree, xattr,
 };
 
 fn main() -> ExitCode {
@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Orphans(arguments) => orphans::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Mkfs(arguments) => mkfs::run(&arguments),
         Command::Profiles(arguments) => profiles::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };

@@ -350,3 +350,45 @@ fn a_reader_that_has_seen_enough_is_no_trouble() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "10");
     assert!(output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+fn mkfs_makes_what_e2fsck_finds_clean_and_never_overwrites() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("new.img");
+    let path = plain(&path);
+    let made = ask(&[
+        "mkfs",
+        path,
+        "80M",
+        "--features",
+        "orphan_file,^resize_inode",
+        "--json",
+    ]);
+    assert_eq!(status(&made), Some(0), "{made:?}");
+    let made: Value = serde_json::from_slice(&made.stdout).expect("it is JSON");
+    assert_eq!(made["blocks"], 20480);
+    let features: BTreeSet<&str> = made["features"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(features.contains("orphan_file") && !features.contains("resize_inode"));
+    assert!(!tool("e2fsck", &["-fn", path]).contains('?'));
+    let info = ask(&["info", path]);
+    assert_eq!(status(&info), Some(0));
+    let again = ask(&["mkfs", path, "80M"]);
+    assert_eq!(status(&again), Some(2));
+    let odd = ask(&[
+        "mkfs",
+        plain(&folder.path().join("odd")),
+        "80M",
+        "--features",
+        "bigalloc",
+    ]);
+    assert_eq!(status(&odd), Some(2));
+    assert!(
+        String::from_utf8_lossy(&odd.stderr).contains("bigalloc"),
+        "{odd:?}"
+    );
+}

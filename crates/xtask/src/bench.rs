@@ -9,6 +9,7 @@ use std::{
 use crate::{
     build, setup,
     shell::{Result, command, output, root, run as execute, timed},
+    test::loop_mounts,
 };
 
 /// Each program runs so often, in turns; the medians are compared.
@@ -29,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
     setup::run()?;
     let images = images()?;
     native(&images)?;
+    writing()?;
     machine()?;
     build::page(build::Threads::Needed)?;
     let mut playwright = command("npx", &["playwright", "test", "--config", "bench.config.mjs"]);
@@ -97,6 +99,16 @@ fn native(images: &Images) -> Result<()> {
         &["dumpe2fs", large],
         0.5,
     )?;
+    let made = root().join("target/bench/made.img");
+    let again = "rm -f \"$1\"; exec \"$0\" mkfs \"$1\" 2T";
+    let lazy = "rm -f \"$0\"; exec mke2fs -q -F -t ext4 -E lazy_itable_init=1,lazy_journal_init=1 \"$0\" 2T";
+    compare(
+        "mkfs of 2 TiB over mke2fs",
+        &["sh", "-c", again, program, text(&made)?],
+        &["sh", "-c", lazy, text(&made)?],
+        1.0,
+    )?;
+    fs::remove_file(&made).map_err(|error| format!("{}: {error}", made.display()))?;
     // The shell's limit is on addresses, of which memory is a part.
     let limited = format!("ulimit -v {SCAN_KIB_MAX} && exec \"$0\" scan \"$1\"");
     match output("sh", &["-c", &limited, program, many]) {
@@ -104,6 +116,72 @@ fn native(images: &Images) -> Result<()> {
         None => return Err(format!("a scan of 4 GiB does not fit into {SCAN_KIB_MAX} KiB")),
     }
     Ok(())
+}
+
+/// Pairs of create and unlink in directories of 10,000 files, by us in memory and by the kernel on a loop mount.
+fn writing() -> Result<()> {
+    const PAIR_ROUNDS: usize = 3;
+    if !loop_mounts() {
+        println!("create and unlink beside the kernel: NOT RUN: no loop mounts here (needs root)");
+        return Ok(());
+    }
+    let example = [
+        "build",
+        "--quiet",
+        "--release",
+        "-p",
+        "ext4",
+        "--example",
+        "create_unlink",
+    ];
+    execute(&mut command("cargo", &example))?;
+    let program = root().join("target/release/examples/create_unlink");
+    let (image, mount) = (
+        root().join("target/bench/pairs.img"),
+        root().join("target/bench/pairs"),
+    );
+    fs::create_dir_all(&mount).map_err(|error| format!("{}: {error}", mount.display()))?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..PAIR_ROUNDS {
+        let made = [
+            "-q",
+            "-F",
+            "-t",
+            "ext4",
+            "-I",
+            "256",
+            "-O",
+            "metadata_csum",
+            "-N",
+            "100000",
+            text(&image)?,
+            "512M",
+        ];
+        execute(&mut command("mke2fs", &made))?;
+        ours.push(rate(&[text(&program)?, "image", text(&image)?])?);
+        execute(&mut command(
+            "mount",
+            &["-o", "loop", text(&image)?, text(&mount)?],
+        ))?;
+        let rate = rate(&[text(&program)?, "folder", text(&mount)?]);
+        execute(&mut command("umount", &[text(&mount)?]))?;
+        theirs.push(rate?);
+    }
+    let (ours, theirs) = (median(ours), median(theirs));
+    println!(
+        "create and unlink: {ours:.0} / {theirs:.0} pairs a second of the kernel's = {:.2} (wanted: at least 0.5)",
+        ours / theirs
+    );
+    Ok(())
+}
+
+/// The number that a program prints.
+fn rate(words: &[&str]) -> Result<f64> {
+    let (program, arguments) = words.split_first().ok_or("there is no program to run")?;
+    let said = output(program, arguments).ok_or_else(|| format!("`{}` failed", words.join(" ")))?;
+    said.trim()
+        .parse()
+        .map_err(|_| format!("`{}` prints {said}", words.join(" ")))
 }
 
 /// Events per second of virtual time: wanted are 15 million with the trace off, and half of that at least with it on.

@@ -271,7 +271,7 @@ fn tidy() -> Result<Count> {
 }
 
 /// Whether an image can be mounted here.
-fn loop_mounts() -> bool {
+pub(crate) fn loop_mounts() -> bool {
     let folder = root().join("target/mount");
     let image = folder.join("image");
     let on = folder.join("on");

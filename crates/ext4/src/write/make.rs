@@ -212,7 +212,7 @@ impl NewFilesystem {
             return Err(WriteError::TooBig);
         }
         let descriptor = if wide { 64 } else { 32 };
-        let per_block = self.block_bytes / descriptor;
+        let per_block = divide(self.block_bytes, descriptor).0;
         loop {
             let in_groups = blocks
                 .checked_sub(first)
@@ -324,7 +324,7 @@ impl NewFilesystem {
         let mut inode = volume.new_inode(number, new)?;
         inode.raw.i_generation = 0;
         volume.begin_directory(&mut inode, InodeNumber::ROOT)?;
-        let blocks = (16384 / self.block_bytes).clamp(2, 12);
+        let blocks = divide(16384, self.block_bytes).0.clamp(2, 12);
         for _ in 1..blocks {
             volume.append_empty_block(&mut inode)?;
         }

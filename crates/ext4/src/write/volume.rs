@@ -6,10 +6,12 @@ use std::sync::{
 };
 
 use crate::{
-    Block, BlockNumber, Blocks, Compat, Filesystem, Geometry, GroupNumber, Incompat, InodeNumber, Overlay,
-    ReadAt, Replayed, RoCompat, SUPERBLOCK_BYTES, Seed, Superblock, Timestamp, WriteError,
+    Block, BlockNumber, Blocks, Compat, Filesystem, Geometry, GroupDescriptor, GroupNumber, Incompat,
+    InodeNumber, Overlay, ReadAt, Replayed, RoCompat, SUPERBLOCK_BYTES, Seed, Superblock, Timestamp,
+    WriteError,
     checksum::crc32c,
     feature_names,
+    group::DescriptorCheck,
     number::{divide_wide, place},
     record::Stored,
 };
@@ -111,6 +113,30 @@ pub fn replay_journal<R: ReadAt>(image: R) -> Result<Overlay<R>, WriteError> {
     Ok(overlay)
 }
 
+/// All groups, from the blocks that their descriptors lie in.
+fn read_groups<R: ReadAt>(
+    overlay: &Overlay<R>,
+    geometry: &Geometry,
+    check: DescriptorCheck,
+) -> Result<Vec<Group>, WriteError> {
+    let mut groups = Vec::new();
+    let mut last: Option<(BlockNumber, Vec<u8>)> = None;
+    for group in (0..geometry.groups).map(GroupNumber) {
+        let (number, at) = geometry.descriptor_of(group);
+        let bytes = match &last {
+            Some((block, bytes)) if *block == number => bytes,
+            _ => &last.insert((number, overlay.get(number)?.to_vec())).1,
+        };
+        let from = place(at);
+        let descriptor = bytes.get(from..from.saturating_add(place(geometry.descriptor_bytes)));
+        groups.push(Group::new(&GroupDescriptor::decode(
+            descriptor.unwrap_or_default(),
+            check,
+        )));
+    }
+    Ok(groups)
+}
+
 /// The first feature that is not written here, by name.
 pub fn feature_not_written(superblock: &Superblock) -> Option<String> {
     let mut odd = *superblock;
@@ -164,10 +190,7 @@ impl<R: ReadAt> Volume<R> {
         if geometry.groups > GROUPS_MAX || table_bytes > overlay.size() {
             return Err(WriteError::Feature("more groups than there can be".to_owned()));
         }
-        let mut groups = Vec::new();
-        for group in (0..geometry.groups).map(GroupNumber) {
-            groups.push(Group::new(&reader.group(group)?.0));
-        }
+        let groups = read_groups(&overlay, &geometry, DescriptorCheck::of(&superblock))?;
         let (number, at) = divide_wide(SUPERBLOCK_AT, geometry.block_bytes);
         let block = overlay.get(BlockNumber(number))?;
         let sum = |of: fn(&Group) -> u32| groups.iter().map(|group| i64::from(of(group))).sum::<i64>();
