@@ -20,7 +20,6 @@
 mod backup;
 mod block;
 mod checksum;
-mod claim;
 pub mod container;
 mod directory;
 mod features;
@@ -52,7 +51,6 @@ mod xattr;
 pub use backup::Backup;
 pub use block::{Block, Blocks};
 pub use checksum::{Seed, crc32c};
-pub use claim::{ClaimError, claim_inode};
 pub use directory::{DirectoryBlock, Entry, PathError};
 pub use features::{Compat, FeatureName, Incompat, RoCompat, feature_names};
 pub use file::File;

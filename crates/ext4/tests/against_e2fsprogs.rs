@@ -1,14 +1,10 @@
 //! What we read of images that mke2fs makes, held against what dumpe2fs and debugfs say of them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use ext4::{
-    Blocks, Filesystem, GroupFlags, GroupNumber, InodeNumber, NativeFile, Overlay, ReadAt, Severity,
-    SlotState, Timestamp, claim_inode, feature_names,
+    Blocks, Filesystem, GroupFlags, GroupNumber, InodeNumber, NativeFile, Overlay, Severity, SlotState,
+    feature_names,
 };
 use tempfile::TempDir;
 
@@ -312,97 +308,6 @@ fn slots_are_free_used_or_never_initialised_as_debugfs_says() {
 }
 
 #[test]
-fn a_claimed_inode_leaves_e2fsck_nothing_to_miss_but_its_name() {
-    for options in [
-        vec!["-t", "ext4", "-b", "4096", "-E", "lazy_itable_init=1"],
-        vec![
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-I",
-            "128",
-            "-O",
-            "^64bit",
-            "-E",
-            "lazy_itable_init=1",
-        ],
-        vec![
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "^metadata_csum,uninit_bg",
-            "-E",
-            "lazy_itable_init=1",
-        ],
-        vec!["-t", "ext3", "-b", "1024", "-I", "128"],
-        vec![
-            "-t",
-            "ext4",
-            "-b",
-            "2048",
-            "-I",
-            "512",
-            "-O",
-            "metadata_csum_seed",
-        ],
-    ] {
-        let image = Image::make("64M", &options);
-        let filesystem = image.open();
-        let geometry = *filesystem.geometry();
-        let overlay = Overlay::new(NativeFile::open(&image.path).expect("it is there"), &geometry);
-        let now = Timestamp {
-            seconds: 1_700_000_000,
-            nanoseconds: 5,
-        };
-        let mut claimed = Vec::new();
-        // One in the first group, one in the middle of the last: its table may never have been initialised.
-        for (group, index) in [(0, 200), (geometry.groups - 1, 77)] {
-            let number = geometry.inode_at(GroupNumber(group), index).expect("it exists");
-            claim_inode(&filesystem, &overlay, number, now).expect("it is free");
-            assert!(
-                claim_inode(&filesystem, &overlay, number, now).is_err(),
-                "it is taken now"
-            );
-            claimed.push(number.to_string());
-        }
-        let copy = write_out(&overlay, &image.path);
-        let said = run("e2fsck", &["-fn", &copy]);
-        for line in said.lines().filter(|line| !line.is_empty()) {
-            let about_ours = claimed.iter().any(|number| {
-                line.ends_with(&format!(" inode {number}")) || line.contains(&format!(" inode {number}. "))
-            });
-            let harmless = [
-                "Pass ",
-                "Connect to /lost+found? no",
-                "WARNING: Filesystem still has errors",
-                "non-contiguous",
-            ];
-            let fine = about_ours || harmless.iter().any(|part| line.contains(part));
-            assert!(fine, "{options:?}: e2fsck says: {line}\nin\n{said}");
-        }
-        for number in &claimed {
-            assert!(
-                said.contains(&format!("Unattached zero-length inode {number}.")),
-                "{options:?}: {said}"
-            );
-        }
-        let reopened = Filesystem::open(NativeFile::open(&copy).expect("it is there")).expect("it is ext4");
-        assert_eq!(reopened.findings, []);
-    }
-}
-
-fn write_out(overlay: &Overlay<NativeFile>, beside: &Path) -> String {
-    let mut bytes = vec![0; usize::try_from(overlay.size()).expect("test images are small")];
-    overlay.read_at(0, &mut bytes).expect("it can be read");
-    let path = beside.with_extension("changed");
-    fs::write(&path, bytes).expect("it can be written");
-    path.to_str().expect("the path is plain").to_owned()
-}
-
-#[test]
 fn hostile_superblocks_are_refused_with_field_and_value() {
     let image = Image::make("8M", &["-t", "ext4", "-b", "1024"]);
     let good = fs::read(&image.path).expect("it can be read");
@@ -496,12 +401,6 @@ fn flipped_bytes_are_findings_and_never_a_panic() {
         }
         with_findings += u32::from(findings.iter().any(|finding| finding.severity == Severity::Error));
         let overlay = Overlay::new(filesystem.image(), filesystem.geometry());
-        let _ = claim_inode(
-            &filesystem,
-            &overlay,
-            InodeNumber::new(40).expect("not 0"),
-            Timestamp::default(),
-        );
         let _ = overlay.get(ext4::BlockNumber(u64::MAX));
     }
     assert!(

@@ -2,6 +2,7 @@
 
 mod support {
     pub(crate) mod image;
+    pub(crate) mod mutation;
     pub(crate) mod story;
 }
 
@@ -569,4 +570,70 @@ fn features_that_are_not_written_are_refused_by_name() {
             "{options}"
         );
     }
+}
+
+/// Images that nothing can be expected of: every operation comes back, whatever it says, and none panics.
+#[test]
+fn operations_on_hostile_images_come_back() {
+    let images = support::mutation::images();
+    let now = Timestamp {
+        seconds: 1_800_000_000,
+        nanoseconds: 0,
+    };
+    let new = NewInode {
+        mode: 0o100_644,
+        uid: 0,
+        gid: 0,
+        now,
+    };
+    let (mut opened, mut refused) = (0, 0);
+    for seed in 0..600u64 {
+        let mut image = images[seed as usize % images.len()].clone();
+        support::mutation::mutate(&mut image, &mut support::mutation::Random(seed * 77 + 1));
+        let Ok(volume) = Volume::mount(image, now) else {
+            refused += 1;
+            continue;
+        };
+        opened += 1;
+        let root = InodeNumber::ROOT;
+        let directory = NewInode {
+            mode: 0o040_755,
+            ..new
+        };
+        let folder = volume.create(root, b"folder", &directory, None).unwrap_or(root);
+        for number in 0..40u32 {
+            let name = format!("{number}-{}", "n".repeat(200));
+            if let Ok(file) = volume.create(folder, name.as_bytes(), &new, None) {
+                let _ = volume.write(file, u64::from(number) * 5000, &[1; 3000], now);
+                let _ = volume.rename((folder, name.as_bytes()), (root, name.as_bytes()), now);
+            }
+        }
+        for number in 1..60 {
+            let file = InodeNumber::new(number).expect("not 0");
+            let _ = volume.set_file_size(file, 100, now);
+            let _ = volume.write(file, 1 << 20, b"x", now);
+            let _ = volume.link(file, root, format!("link-{number}").as_bytes(), now);
+        }
+        let names: Vec<Vec<u8>> = match volume.reader().inode(root) {
+            Ok((inode, _)) => volume
+                .reader()
+                .entries(root, &inode)
+                .0
+                .into_iter()
+                .map(|entry| entry.name)
+                .take(200)
+                .collect(),
+            Err(_) => Vec::new(),
+        };
+        for name in &names {
+            if volume.unlink(root, name, now).is_err() {
+                let _ = volume.rmdir(root, name, now);
+            }
+        }
+        for group in 0..volume.geometry().groups.min(4) {
+            let _ = volume.zero_inode_table(ext4::GroupNumber(group));
+        }
+        volume.commit();
+    }
+    assert!(opened > 100, "{opened} were opened, {refused} refused");
 }

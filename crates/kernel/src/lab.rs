@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ext4::{
-    Block, BlockNumber, Blocks, ClaimError, Filesystem, InodeNumber, Overlay, ReadAt, ReadFailure, Seed,
-    SlotState, Timestamp, claim_inode, container::Image,
+    Block, BlockNumber, Filesystem, InodeNumber, NewInode, Overlay, ReadAt, ReadFailure, Seed, SlotState,
+    Timestamp, Volume, WriteError, container::Image,
 };
 use machine::{LockNames, Registry, SpinLock};
 
@@ -15,8 +15,7 @@ use crate::{
 /// Everything that the CPUs of a run share.
 pub struct Lab {
     pub(crate) scenario: Scenario,
-    pub(crate) blocks: Arc<dyn Blocks + Send + Sync>,
-    image: Image,
+    pub(crate) volume: Volume<Image>,
     pub(crate) blocks_by_number: BTreeMap<BlockNumber, Arc<Block>>,
     pub(crate) cache: InodeCache,
     /// The static lock of [`Design::StaticTrylock`].
@@ -60,8 +59,8 @@ pub enum PrepareError {
     },
     /// A structure cannot be read.
     Read(ReadFailure),
-    /// A free inode could not be claimed.
-    Claim(ClaimError),
+    /// The file system cannot be written, or has no room for the files of the jobs.
+    Write(WriteError),
 }
 
 impl fmt::Display for PrepareError {
@@ -79,7 +78,7 @@ impl fmt::Display for PrepareError {
                 )
             }
             Self::Read(failure) => failure.fmt(f),
-            Self::Claim(error) => error.fmt(f),
+            Self::Write(error) => write!(f, "no run over this image: {error}"),
         }
     }
 }
@@ -92,11 +91,14 @@ impl From<ReadFailure> for PrepareError {
     }
 }
 
-impl From<ClaimError> for PrepareError {
-    fn from(error: ClaimError) -> Self {
-        Self::Claim(error)
+impl From<WriteError> for PrepareError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
     }
 }
+
+/// The directory in the root that the files of the jobs get.
+const FOLDER: &str = "ext4lab";
 
 impl Lab {
     /// Sets up a run over the image. `started_at` (seconds since 1970) is the modelled "now" for timestamps.
@@ -117,7 +119,14 @@ impl Lab {
         // A CPU that reads needs another one that writes.
         let reads = scenario.reader == Reader::Present && scenario.cpus > 1;
         let wanted = scenario.cpus - u16::from(reads);
-        let plans = plan(filesystem, &scenario, usize::from(wanted), reads);
+        let now = Timestamp {
+            seconds: started_at,
+            nanoseconds: 0,
+        };
+        let image: Image = Arc::new(filesystem.image().clone());
+        let volume = Volume::mount(image, now)?;
+        let folder = make_folder(&volume, now)?;
+        let plans = plan(volume.reader(), &scenario, usize::from(wanted), reads);
         let found: usize = plans.iter().map(|plan| plan.jobs.len()).sum();
         if found < usize::from(wanted) {
             return Err(PrepareError::TooFewFreeInodes {
@@ -125,20 +134,10 @@ impl Lab {
                 found: found as u16,
             });
         }
-        let geometry = *filesystem.geometry();
-        let overlay = Arc::new(Overlay::new(filesystem.image().clone(), &geometry));
-        let now = Timestamp {
-            seconds: started_at,
-            nanoseconds: 0,
-        };
-        for number in plans
-            .iter()
-            .flat_map(|plan| plan.jobs.iter().chain(&plan.claimed))
-        {
-            claim_inode(filesystem, &*overlay, *number, now)?;
-        }
+        let geometry = *volume.geometry();
+        make_files(&volume, folder, &plans, now)?;
         let mut registry = Registry::new(scenario.cpus, scenario.cpus);
-        let mut set = Setting::new(filesystem, overlay.clone());
+        let mut set = Setting::new(&volume);
         let mut slab = Vec::new();
         let (mut jobs, mut read_files) = (Vec::new(), Vec::new());
         for plan in &plans {
@@ -162,19 +161,18 @@ impl Lab {
         let table_blocks = set.table_blocks(&plans.iter().map(|plan| plan.jobs[0]).collect::<Vec<_>>())?;
         Ok(Self {
             scenario,
-            blocks: overlay.clone(),
-            image: overlay,
             blocks_by_number: set.blocks,
             cache,
             static_lock,
             jobs,
             read_files,
-            seed: filesystem.seed(),
+            seed: volume.reader().seed(),
             slots_per_block: geometry.slots_per_block(),
             started_at,
             table_blocks,
             names: registry.names().clone(),
             lines: registry.lines(),
+            volume,
         })
     }
 
@@ -201,9 +199,10 @@ impl Lab {
         }
     }
 
-    /// The image with all changes of the run so far.
-    pub fn image(&self) -> &Image {
-        &self.image
+    /// The image with all changes of the run so far, as a commit at this moment would leave it.
+    pub fn image(&self) -> &Arc<Overlay<Image>> {
+        self.volume.sync();
+        self.volume.overlay()
     }
 
     /// Cache lines of the model.
@@ -261,45 +260,95 @@ impl trace::export::Names for LabNames {
     }
 }
 
+/// Makes the directory for the files of the jobs, under a name that is free.
+fn make_folder(volume: &Volume<Image>, now: Timestamp) -> Result<InodeNumber, WriteError> {
+    let new = NewInode {
+        mode: 0o040_755,
+        uid: 0,
+        gid: 0,
+        now,
+    };
+    let mut name = FOLDER.to_owned();
+    loop {
+        match volume.create(InodeNumber::ROOT, name.as_bytes(), &new, None) {
+            // At most as often as there are such names in the root, and until names are too long.
+            Err(WriteError::Exists) => name.push('-'),
+            made => return made,
+        }
+    }
+}
+
+/// Makes a file of every free inode that a run uses, and gives it a name.
+fn make_files(
+    volume: &Volume<Image>,
+    folder: InodeNumber,
+    plans: &[crate::place::BlockPlan],
+    now: Timestamp,
+) -> Result<(), WriteError> {
+    let new = NewInode {
+        mode: 0o100_644,
+        uid: 0,
+        gid: 0,
+        now,
+    };
+    let jobs = plans
+        .iter()
+        .flat_map(|plan| &plan.jobs)
+        .map(|number| ("job", *number));
+    let read = plans
+        .iter()
+        .flat_map(|plan| &plan.claimed)
+        .map(|number| ("neighbour", *number));
+    let mut directory = volume.inode(folder)?;
+    for (index, (word, number)) in jobs.chain(read).enumerate() {
+        if !volume.allocate_this_inode(number, false)? {
+            return Err(WriteError::Corrupt(number, "it is free and is not"));
+        }
+        let mut inode = volume.new_inode(number, &new)?;
+        let name = format!("{word}-{index}");
+        volume.add_entry(&mut directory, name.as_bytes(), number, inode.file_type(), now)?;
+        inode.raw.i_links_count = 1;
+        volume.write_inode(&mut inode);
+    }
+    volume.write_inode(&mut directory);
+    volume.commit();
+    Ok(())
+}
+
 /// What [`Lab::prepare`] needs while it loads inodes.
-struct Setting<'f, R> {
-    filesystem: &'f Filesystem<R>,
-    overlay: Arc<Overlay<R>>,
+struct Setting<'v> {
+    volume: &'v Volume<Image>,
     blocks: BTreeMap<BlockNumber, Arc<Block>>,
 }
 
-impl<'f, R: ReadAt> Setting<'f, R> {
-    fn new(filesystem: &'f Filesystem<R>, overlay: Arc<Overlay<R>>) -> Self {
+impl<'v> Setting<'v> {
+    fn new(volume: &'v Volume<Image>) -> Self {
         Self {
-            filesystem,
-            overlay,
+            volume,
             blocks: BTreeMap::new(),
         }
     }
 
-    fn load(&mut self, registry: &mut Registry, number: InodeNumber) -> Result<CachedInode, ReadFailure> {
-        let location = self.filesystem.locate(number)?;
-        let block = self.overlay.get(location.block)?;
-        self.blocks.insert(location.block, block.clone());
-        let inode_bytes = self.filesystem.geometry().inode_bytes as usize;
+    fn load(&mut self, registry: &mut Registry, number: InodeNumber) -> Result<CachedInode, WriteError> {
+        let inode = self.volume.inode(number)?;
+        let (block, offset) = inode.place();
+        self.blocks.insert(block.number(), block.clone());
+        let inode_bytes = self.volume.geometry().inode_bytes as usize;
         Ok(CachedInode::load(
             registry,
             number,
-            block,
-            location.offset as usize,
+            block.clone(),
+            offset,
             inode_bytes,
         ))
     }
 
-    /// The blocks that these inodes lie in, with what they hold after claiming.
+    /// The blocks that these inodes lie in, with what they hold by now.
     fn table_blocks(&self, inodes: &[InodeNumber]) -> Result<Vec<TableBlock>, PrepareError> {
-        let changed = Filesystem::open(self.overlay.clone())
-            .map_err(|_| ReadFailure::OutOfRange)?
-            .filesystem;
-        let geometry = self.filesystem.geometry();
+        let (filesystem, geometry) = (self.volume.reader(), self.volume.geometry());
         let mut blocks = Vec::new();
         for number in inodes {
-            let location = self.filesystem.locate(*number)?;
+            let location = filesystem.locate(*number)?;
             let first = location.index / geometry.slots_per_block();
             let begin = first * geometry.slots_per_block();
             blocks.push(TableBlock {
@@ -308,7 +357,7 @@ impl<'f, R: ReadAt> Setting<'f, R> {
                 first_inode: geometry
                     .inode_at(location.group, begin)
                     .ok_or(ReadFailure::OutOfRange)?,
-                slots: changed.slots(location.group, first, 1),
+                slots: filesystem.slots(location.group, first, 1),
             });
         }
         Ok(blocks)

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, rc::Rc, sync::Arc};
 
-use ext4::{Filesystem, InodeNumber};
+use ext4::{Filesystem, InodeNumber, ReadAt};
 use machine::{
     CpuId, Profile, Registry, SpinLock, Task, TaskId,
     threads::{self, Pace, ThreadTask},
@@ -323,8 +323,26 @@ fn thirty_two_jobs_do_what_the_mail_of_2020_measured() {
     println!("spin {spin:.0}, trylock-break {trylock:.0}, rcu {rcu:.0} operations a second");
 }
 
+/// Writes the image as the run has left it, and asks e2fsck.
+fn e2fsck_is_content(lab: &Lab) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("image");
+    let image = lab.image();
+    let mut bytes = vec![0; image.size() as usize];
+    image.read_at(0, &mut bytes).expect("it can be read");
+    fs::write(&path, bytes).expect("files can be written");
+    let checked = Command::new("e2fsck")
+        .args(["-fn", "-E", "no_optimize_extents"])
+        .arg(&path)
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .output()
+        .expect("e2fsck (package e2fsprogs) starts");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && !said.contains('?'), "{said}");
+}
+
 #[test]
-fn checksums_are_right_after_runs_on_real_threads() {
+fn images_are_right_after_runs_on_real_threads() {
     for design in Design::ALL {
         let image = plain();
         let lab = prepare(&image, scenario(design, 4, 200));
@@ -351,6 +369,7 @@ fn checksums_are_right_after_runs_on_real_threads() {
             .map(|cpu| run.report(CpuId(cpu)).count(Kind::OperationEnd))
             .sum();
         assert_eq!(operations, 600, "three jobs and a reader");
+        e2fsck_is_content(&lab);
         let opened = Filesystem::open(image.clone())
             .expect("mke2fs makes ext4")
             .filesystem;

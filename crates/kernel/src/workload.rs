@@ -83,7 +83,7 @@ impl Lab {
 
     /// `ext4_do_update_inode`, on every `ext4_mark_inode_dirty`.
     async fn do_update_inode<K: Task>(&self, task: &K, inode: &CachedInode) {
-        self.blocks.before_change(&inode.block);
+        self.volume.before_change(&inode.block);
         let mut raw = inode.raw.acquire(task).await;
         task.work(Cost::InodeFill).await;
         raw.data.fill(self.seed, inode);

@@ -287,6 +287,27 @@ impl<R: ReadAt> Volume<R> {
         number: GroupNumber,
         directory: bool,
     ) -> Result<Option<InodeNumber>, WriteError> {
+        self.allocate_inode_among(number, 0..self.geometry().inodes_per_group, directory)
+    }
+
+    /// Takes this inode, if it is free; whether it was.
+    ///
+    /// # Errors
+    /// As for [`Volume::allocate_inode_in`].
+    pub fn allocate_this_inode(&self, inode: InodeNumber, directory: bool) -> Result<bool, WriteError> {
+        let Some((group, index)) = self.geometry().place_of(inode) else {
+            return Ok(false);
+        };
+        let taken = self.allocate_inode_among(group, index..index.saturating_add(1), directory)?;
+        Ok(taken.is_some())
+    }
+
+    fn allocate_inode_among(
+        &self,
+        number: GroupNumber,
+        indexes: std::ops::Range<u32>,
+        directory: bool,
+    ) -> Result<Option<InodeNumber>, WriteError> {
         let (group, _guard) = self.change_group(number)?;
         if group.free_inodes() == 0 {
             return Ok(None);
@@ -298,7 +319,7 @@ impl<R: ReadAt> Volume<R> {
         } else {
             0
         };
-        let Some(index) = first_clear(&bitmap, reserved, geometry.inodes_per_group) else {
+        let Some(index) = first_clear(&bitmap, indexes.start.max(reserved), indexes.end) else {
             return Ok(None);
         };
         let Some(inode) = geometry.inode_at(number, index) else {

@@ -242,6 +242,11 @@ impl<R: ReadAt> Volume<R> {
         place(self.geometry().block_bytes)
     }
 
+    /// Announces that a block is about to change, as taking write access to a buffer does.
+    pub fn before_change(&self, block: &Arc<Block>) {
+        self.overlay.before_change(block);
+    }
+
     /// Changes bytes of a block; `at` and the length are multiples of 4.
     pub(super) fn store(&self, block: &Arc<Block>, at: usize, bytes: &[u8]) {
         self.overlay.before_change(block);
