@@ -175,6 +175,7 @@ impl Component for App {
             Msg::Frame(now_ms) => return self.on_frame(context, now_ms),
             // Canvases are drawn anew whenever the page is rendered.
             Msg::Resized => {}
+            Msg::SaveChanged => self.save_changed(),
             Msg::DismissTrouble => self.run_trouble = None,
         }
         true
@@ -314,6 +315,15 @@ impl App {
             Answer::Progress(progress) => {
                 if let Some(run) = self.run.as_mut().filter(|run| run.clock == Clock::Virtual) {
                     run.progress(&progress);
+                    if run.ended && run.changed.is_none() {
+                        self.ask(Ask::Changes);
+                    }
+                }
+            }
+            Answer::Changes(changed) => self.changed(changed),
+            Answer::Described(changes) => {
+                if let Some(run) = &mut self.run {
+                    run.changes = Some(changes);
                 }
             }
             Answer::Whole { number, bytes } => self.whole(number, &bytes),

@@ -1,5 +1,6 @@
 //! What the page is made of: functions from the state to HTML, and drawings.
 
+pub(crate) mod changes;
 pub(crate) mod disk;
 pub(crate) mod explore;
 pub(crate) mod file;

@@ -3,6 +3,7 @@
 use kernel::Scenario;
 use protocol::{Ask, Choice, Clock, Progress};
 use trace::{Numbered, RECORD_BYTES};
+use view::changes::{ChangedBlocks, Changes};
 use view::live::{LiveView, Stage, Status};
 use web_sys::Blob;
 use yew::Callback;
@@ -112,6 +113,10 @@ pub(crate) struct Run {
     /// In virtual time: events a second, and what is left of them from the last frame.
     pub(crate) events_a_second: f64,
     pub(crate) events_owed: f64,
+    /// The blocks that it has changed, once it has ended.
+    pub(crate) changed: Option<ChangedBlocks>,
+    /// The same, told.
+    pub(crate) changes: Option<Changes>,
 }
 
 impl Run {
@@ -127,6 +132,8 @@ impl Run {
             asked: false,
             events_a_second,
             events_owed: 0.0,
+            changed: None,
+            changes: None,
         }
     }
 

@@ -41,10 +41,13 @@ function mediaType(bytes) {
   return "image/svg+xml";
 }
 
-/** Lets the browser keep these bytes as a file. */
+/** Lets the browser keep these bytes, or parts one after the other, as a file. Parts of a file are not read for it. */
 export function download(bytes, name) {
+  save([bytes], name);
+}
+export function save(parts, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([bytes]));
+  link.href = URL.createObjectURL(new Blob(parts));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -16,6 +16,8 @@ extern "C" {
     pub(crate) fn object_url(bytes: &[u8]) -> String;
     /// Lets the browser keep these bytes as a file.
     pub(crate) fn download(bytes: &[u8], name: &str);
+    /// The same for parts one after the other: bytes, and slices of files.
+    pub(crate) fn save(parts: &js_sys::Array, name: &str);
 }
 
 /// What the build left beside the page.

@@ -5,13 +5,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use kernel::Lab;
+use kernel::{Lab, Moment};
 use machine::{
     CpuId,
     threads::{CpuReport, Dilation, Ending, Options, Pace, Phase, Run, ThreadTask},
 };
 use protocol::{Clock, Progress};
 use trace::{Kind, statistics::Statistics};
+use view::changes::ChangedBlocks;
 use view::live::{CpuPhase, CpuStatus, Figures, LockStatus, Outcome, Stage, Status, Totals};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -90,6 +91,19 @@ impl LiveRun {
             records,
             status: self.status(),
         }
+    }
+
+    /// The blocks that it has changed so far; those of its last commit where it was cut off.
+    pub(crate) fn changes(&self) -> ChangedBlocks {
+        let moment = match self.run().ending() {
+            Some(Ending::Dropped) => Moment::Crash,
+            _ => Moment::Now,
+        };
+        ChangedBlocks::of(
+            &self.shared.lab.image_at(moment),
+            self.shared.lab.block_bytes(),
+            moment == Moment::Crash,
+        )
     }
 
     fn status(&self) -> Status {

@@ -16,6 +16,7 @@ use protocol::{
     Answer, Ask, CONTENT_MAX, Choice, Clock, GROUPS_MAX, ImageState, SHARES_MAX, TABLE_BLOCKS_MAX, Trouble,
 };
 use view::{
+    changes::changes,
     explore::{self, Reader},
     live::Stage,
 };
@@ -30,6 +31,10 @@ const READING_MS: f64 = 25.0;
 #[derive(Default)]
 pub(crate) struct Session {
     filesystem: Option<Filesystem<Image>>,
+    /// The image as it lies in the file: what runs go over.
+    base: Option<Image>,
+    /// Where it begins in the file; none where it is wrapped.
+    begins_at: Option<u64>,
     reader: Reader,
     run: Option<AnyRun>,
 }
@@ -122,6 +127,10 @@ impl Session {
             Ask::Step { cpu } => self.control(|run| run.step(CpuId(cpu))),
             Ask::Dilation { factor } => self.control(|run| run.set_dilation(Dilation(factor))),
             Ask::Stop => self.stop(),
+            Ask::Changes => Ok(Answer::Changes(match self.run()? {
+                AnyRun::Live(run) => run.changes(),
+                AnyRun::Simulated(run) => run.changes(),
+            })),
             // The threaded engine serves one run and nothing else: it need not carry the explorer.
             _ if cfg!(target_feature = "atomics") => Err(Failed(Trouble::NothingThere)),
             ask => self.explore(ask),
@@ -190,6 +199,13 @@ impl Session {
             )))),
             Ask::Orphans => Ok(Answer::Orphans(explore::orphans_card(self.filesystem()?))),
             Ask::ReadOn => self.read_on(),
+            Ask::Describe(changed) => {
+                let base = self.base.clone().ok_or(Failed(Trouble::NothingThere))?;
+                let before = Filesystem::open(base)
+                    .map_err(|why| Failed(Trouble::Unusable { why: why.to_string() }))?;
+                let told = changes(&before.filesystem, self.reader.index(), &changed, self.begins_at);
+                Ok(Answer::Described(told))
+            }
             Ask::Find { query } => Ok(Answer::Found(explore::find(self.filesystem()?, &query))),
             _ => Err(Failed(Trouble::NothingThere)),
         }
@@ -204,7 +220,7 @@ impl Session {
     }
 
     fn open(&mut self, name: &str, choice: Choice, file: Option<Blob>) -> Result<Answer, Failed> {
-        (self.filesystem, self.run) = (None, None);
+        (self.filesystem, self.run, self.base) = (None, None, None);
         let unreadable = || {
             Failed(Trouble::Unreadable {
                 why: "the browser gave no file".to_owned(),
@@ -216,6 +232,8 @@ impl Session {
         let image = peeled
             .choose(choice.partition)
             .map_err(|why| Failed(Trouble::Unusable { why: why.to_string() }))?;
+        self.base = Some(image.clone());
+        self.begins_at = peeled.begins_at(choice.partition).ok().flatten();
         let Opened { filesystem, findings } =
             Filesystem::open(image).map_err(|error| cannot_open(&error, &peeled))?;
         let Opened { filesystem, findings } = match choice.state {
@@ -240,7 +258,10 @@ impl Session {
     fn prepare(&mut self, scenario: Scenario, clock: Clock, started_at: i64) -> Result<Answer, Failed> {
         self.run = None;
         let cannot = |why: String| Failed(Trouble::CannotRun { why });
-        let lab = Lab::prepare(self.filesystem()?, scenario, started_at)
+        // Always over what lies in the file: the run replays its journal by itself.
+        let base = self.base.clone().ok_or(Failed(Trouble::NothingThere))?;
+        let opened = Filesystem::open(base).map_err(|why| cannot(why.to_string()))?;
+        let lab = Lab::prepare(&opened.filesystem, scenario, started_at)
             .map_err(|error| cannot(error.to_string()))?;
         let stage = Stage::of(&lab);
         self.run = Some(match clock {

@@ -1,9 +1,10 @@
 //! A run in virtual time. It goes on only while the page asks for its events.
 
-use kernel::{Lab, Simulation};
+use kernel::{Lab, Moment, Simulation};
 use machine::virtual_time::{self, Trace};
 use protocol::Progress;
 use trace::{Fingerprint, Kind, statistics::Statistics};
+use view::changes::ChangedBlocks;
 use view::live::{CpuPhase, CpuStatus, Figures, LiveView, LockStatus, Outcome, Stage, Status, Totals};
 
 /// Resumptions between looks at how many events there are.
@@ -70,6 +71,12 @@ impl SimulatedRun {
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
         self.simulation.machine().stop();
+    }
+
+    /// The blocks that it has changed so far.
+    pub(crate) fn changes(&self) -> ChangedBlocks {
+        let lab = self.simulation.lab();
+        ChangedBlocks::of(&lab.image_at(Moment::Now), lab.block_bytes(), false)
     }
 
     fn locks(&self) -> Vec<LockStatus> {

@@ -118,7 +118,23 @@ impl Peeled {
     /// # Errors
     /// [`ContainerError::NoSuchPartition`].
     pub fn choose(&self, number: Option<u32>) -> Result<Image, ContainerError> {
-        let chosen = match number {
+        Ok(match self.chosen(number)? {
+            Some(partition) => Arc::new(Slice::new(self.image.clone(), partition.start, partition.bytes)),
+            None => self.image.clone(),
+        })
+    }
+
+    /// Where these bytes begin in the file; `None` where they lie wrapped in it.
+    ///
+    /// # Errors
+    /// As for [`Peeled::choose`].
+    pub fn begins_at(&self, number: Option<u32>) -> Result<Option<u64>, ContainerError> {
+        let start = self.chosen(number)?.map_or(0, |partition| partition.start);
+        Ok(self.layers.is_empty().then_some(start))
+    }
+
+    fn chosen(&self, number: Option<u32>) -> Result<Option<&Partition>, ContainerError> {
+        Ok(match number {
             Some(number) => Some(
                 self.partitions
                     .iter()
@@ -126,10 +142,6 @@ impl Peeled {
                     .ok_or(ContainerError::NoSuchPartition(number))?,
             ),
             None => self.partitions.iter().find(|partition| partition.is_ext),
-        };
-        Ok(match chosen {
-            Some(partition) => Arc::new(Slice::new(self.image.clone(), partition.start, partition.bytes)),
-            None => self.image.clone(),
         })
     }
 }

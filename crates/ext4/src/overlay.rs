@@ -270,6 +270,21 @@ pub struct Snapshot<R> {
 }
 
 impl<R> Snapshot<R> {
+    /// An image in which these runs of blocks are zeros (first to last plus one), and these blocks others.
+    pub fn new(
+        image: R,
+        block_bytes: u32,
+        zeroed: BTreeMap<u64, u64>,
+        blocks: BTreeMap<BlockNumber, Box<[u8]>>,
+    ) -> Self {
+        Self {
+            image,
+            block_bytes,
+            zeroed,
+            blocks,
+        }
+    }
+
     /// Runs of blocks that are zeros, first to last plus one, but for those in [`Snapshot::blocks`].
     pub fn zeroed(&self) -> &BTreeMap<u64, u64> {
         &self.zeroed

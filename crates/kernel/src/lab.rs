@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ext4::{
     Block, BlockNumber, Filesystem, InodeNumber, NewInode, Overlay, ReadAt, ReadFailure, Seed, SlotState,
-    Timestamp, Volume, WriteError, container::Image,
+    Snapshot, Timestamp, Volume, WriteError, container::Image,
 };
 use machine::{LockNames, Registry, SpinLock};
 
@@ -205,6 +205,19 @@ impl Lab {
         self.volume.overlay()
     }
 
+    /// The image at a moment, as its own thing: what the run does later does not reach it.
+    pub fn image_at(&self, moment: Moment) -> Snapshot<Image> {
+        match moment {
+            Moment::Now => self.image().snapshot(),
+            Moment::Crash => self.volume.overlay().crash_image(),
+        }
+    }
+
+    /// Bytes per block of the image.
+    pub fn block_bytes(&self) -> u32 {
+        self.volume.geometry().block_bytes
+    }
+
     /// Cache lines of the model.
     pub fn lines(&self) -> u32 {
         self.lines
@@ -243,6 +256,15 @@ impl Lab {
     pub fn block(&self, number: BlockNumber) -> Option<&Block> {
         self.blocks_by_number.get(&number).map(|block| &**block)
     }
+}
+
+/// Which image of a run is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// As it is now, which has to be between operations.
+    Now,
+    /// As the last commit left it.
+    Crash,
 }
 
 /// What the numbers of locks in a trace are called.

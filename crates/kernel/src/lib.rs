@@ -18,7 +18,7 @@ pub use inode::{CachedInode, Times};
 /// Which machine a scenario runs on.
 pub use machine::ProfileNumber;
 
-pub use lab::{Lab, LabNames, PrepareError, TableBlock};
+pub use lab::{Lab, LabNames, Moment, PrepareError, TableBlock};
 pub use scenario::{Design, Lazytime, Placement, Reader, Scenario};
 pub use simulation::Simulation;
 

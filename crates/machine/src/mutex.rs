@@ -115,6 +115,22 @@ impl<T> Mutex<T> {
         task.update(&self.owner, claim).await
     }
 
+    /// Takes it, or else says in its word that somebody queues, in one step: whoever has it then wakes this task when it
+    /// gives it back. In two steps a third task could take it in between, and would wake nobody.
+    async fn take_or_mark<K: Task>(&self, task: &K, wants_handoff: bool) -> bool {
+        let me = name(task.id());
+        let mine = |word: u32| word & OWNER == 0 || word & OWNER == me && word & PICKUP != 0;
+        let flags = |word: u32| match wants_handoff && word & PICKUP == 0 {
+            true => WAITERS | HANDOFF,
+            false => WAITERS,
+        };
+        let change = |word: u32| match mine(word) {
+            true => Some(word & WAITERS | me),
+            false => Some(word | flags(word)),
+        };
+        task.update(&self.owner, change).await.is_ok_and(mine)
+    }
+
     /// Spins while the owner runs; `true` with the mutex taken.
     async fn spin<K: Task>(&self, task: &K) -> bool {
         if self.waiting == Waiting::Sleep {
@@ -142,14 +158,10 @@ impl<T> Mutex<T> {
         queue.data.push_back(me);
         let mut woken = false;
         loop {
-            // Both before the look: who gives the mutex back from now on will wake this task.
             task.store(wake, 0).await;
             let first = queue.data.front() == Some(&me);
             let wants_handoff = woken && first && self.waiting == Waiting::HandOff;
-            let flags = WAITERS | if wants_handoff { HANDOFF } else { 0 };
-            let mark = |word: u32| (word & OWNER != 0 && word & PICKUP == 0).then_some(word | flags);
-            let _ = task.update(&self.owner, mark).await;
-            if self.take(task).await.is_ok() {
+            if self.take_or_mark(task, wants_handoff).await {
                 break;
             }
             queue.release(task).await;

@@ -174,6 +174,28 @@ fn under_every_schedule_of_three_tasks_each_lock_excludes_and_lets_everybody_thr
     }
 }
 
+/// Four preemptions are what it takes for a third task to come between two steps of a mutex's queue.
+#[test]
+fn under_more_preemptions_no_mutex_forgets_a_waiter() {
+    for kind in ["mutex that sleeps", "mutex that spins", "mutex that hands over"] {
+        let model = || {
+            let mut registry = Registry::new(3, 3);
+            AnyLock::new(&mut registry, kind)
+        };
+        let explored = explore::explore(
+            3,
+            4,
+            model,
+            |lock, task| {
+                let lock = lock.clone();
+                Box::pin(async move { lock.add(&task, Nanoseconds(1)).await })
+            },
+            |lock| assert_eq!(lock.total(), 3, "{kind}"),
+        );
+        println!("{kind}: {explored:?}");
+    }
+}
+
 #[test]
 #[should_panic = "lets one task in at a time"]
 fn exploring_finds_a_lock_that_looks_before_it_takes() {

@@ -8,6 +8,7 @@
 use kernel::Scenario;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use view::{
+    changes::{ChangedBlocks, Changes},
     explore::{
         BlockCard, BlockMap, Content, DirectoryPage, GroupRow, InodeCard, InodeDetails, JournalCard, Link,
         OrphansCard, Overview, ReadingState, TableWindow,
@@ -135,6 +136,10 @@ pub enum Ask {
         /// Real time over modelled time.
         factor: u64,
     },
+    /// The blocks that the run has changed. In a run that was cut off, those of its last commit.
+    Changes,
+    /// Tell what these blocks change of the open image, field by field.
+    Describe(ChangedBlocks),
     /// End the run: no new operation, at most a second to finish those under way.
     Stop,
 }
@@ -232,6 +237,10 @@ pub enum Answer {
     Prepared(Box<Stage>),
     /// To `Poll`, `Pause`, `Resume`, `Step`, `Dilation`, `Stop`.
     Progress(Box<Progress>),
+    /// To `Changes`.
+    Changes(ChangedBlocks),
+    /// To `Describe`.
+    Described(Changes),
     /// The question could not be answered; the engine goes on.
     Failed(Trouble),
 }

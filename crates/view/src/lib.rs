@@ -2,5 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod changes;
 pub mod explore;
 pub mod live;

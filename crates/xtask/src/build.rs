@@ -131,7 +131,7 @@ fn engine_threads(staging: &Path) -> Result<()> {
 /// What travels to a browser, compressed as a server would.
 fn print_sizes() {
     println!("{:<28} {:>10} {:>10}", "file", "bytes", "gzip");
-    let mut sum = 0;
+    let (mut sum, mut threaded) = (0, 0);
     let files = [
         "app.js",
         "app_bg.wasm",
@@ -149,7 +149,13 @@ fn print_sizes() {
         let packed = output("sh", &["-c", "gzip -9c \"$0\" | wc -c", &path]);
         let packed: u64 = packed.and_then(|text| text.parse().ok()).unwrap_or_default();
         sum += packed;
+        if name.starts_with("engine_threads") {
+            threaded += packed;
+        }
         println!("{name:<28} {bytes:>10} {packed:>10}");
     }
+    // Wanted: at most 700 KiB for the page with the explorer, at most 900 KiB in all.
+    let explorer = sum - threaded;
+    println!("{:<28} {:>10} {explorer:>10}", "page and plain engine", "");
     println!("{:<28} {:>10} {sum:>10}", "in all", "");
 }

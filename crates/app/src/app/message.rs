@@ -57,6 +57,8 @@ pub(crate) enum Msg {
     Step(u16),
     Stop,
     StopTooLong(u32),
+    /// Lets the browser keep the image as the run has changed it.
+    SaveChanged,
     Crew(u32, Who, Said),
     Frame(f64),
     Resized,

@@ -1,9 +1,11 @@
 //! The lab's half of the page's state: choosing, starting, watching and ending a run.
 
 use gloo::timers::callback::Timeout;
+use js_sys::{Array, Uint8Array};
 use kernel::Scenario;
 use protocol::{Answer, Ask, Clock};
-use web_sys::HtmlCanvasElement;
+use view::changes::ChangedBlocks;
+use web_sys::{Blob, HtmlCanvasElement};
 use yew::Context;
 
 use super::{
@@ -15,6 +17,7 @@ use crate::{
     components,
     crew::{Crew, Run, Who, now_seconds},
     engine::{HANGS, Said},
+    page,
 };
 
 /// How long the workers have to end after Stop.
@@ -142,14 +145,48 @@ impl App {
                 let polled = run.asked;
                 run.progress(&progress);
                 if polled && progress.status.outcome.is_some() && progress.records.is_empty() {
-                    self.end_run();
+                    // The workers' memory goes with them: what they changed comes first.
+                    run.asked = true;
+                    match &mut self.crew {
+                        Some(crew) => drop(crew.lead.ask(Ask::Changes)),
+                        None => self.end_run(),
+                    }
                 }
+            }
+            Answer::Changes(changed) => {
+                self.changed(changed);
+                self.end_run();
             }
             Answer::Failed(trouble) => {
                 (self.crew, self.run) = (None, None);
                 self.run_trouble = Some(sentence(&trouble));
             }
             _ => {}
+        }
+    }
+
+    /// The run has changed these blocks: to be told, and to be kept if somebody wants to.
+    pub(super) fn changed(&mut self, changed: ChangedBlocks) {
+        if let Some(run) = &mut self.run {
+            run.changed = Some(changed.clone());
+            self.ask(Ask::Describe(changed));
+        }
+    }
+
+    /// Lets the browser keep the image as the run has changed it: parts of the file, and the changed blocks.
+    pub(super) fn save_changed(&self) {
+        let Image::Open { file, overview, .. } = &self.image else {
+            return;
+        };
+        let Some(run) = &self.run else { return };
+        if let (Some(changed), Some(Some(begin))) = (
+            &run.changed,
+            run.changes.as_ref().map(|changes| changes.begins_at),
+        ) {
+            page::save(
+                &parts(file, begin, changed),
+                &format!("changed-{}", overview.file_name),
+            );
         }
     }
 
@@ -245,4 +282,60 @@ impl App {
 /// How many events a second virtual time shows at this dilation; an event is about 50 ns of modelled time.
 fn events_a_second(dilation: u64) -> f64 {
     2e7 / dilation as f64
+}
+
+/// Zeros that are handed to the browser at once.
+const ZEROS: u64 = 1 << 20;
+
+/// The file with changed blocks in it, as parts one after the other.
+fn parts(file: &Blob, begin: u64, changed: &ChangedBlocks) -> Array {
+    let size = u64::from(changed.block_bytes);
+    let parts = Array::new();
+    let mut at = 0;
+    let keep = |from: u64, to: u64| {
+        if let Ok(slice) = file.slice_with_f64_and_f64(from as f64, to as f64)
+            && from < to
+        {
+            parts.push(&slice);
+        }
+    };
+    // Runs of zeros and blocks, in the order of the file; blocks lie in front of the zeros around them.
+    let mut pieces: Vec<(u64, u64, Option<&[u8]>)> = Vec::new();
+    for (first, end) in &changed.zeroed {
+        let mut from = *first;
+        for (number, _) in changed
+            .blocks
+            .iter()
+            .filter(|(number, _)| (*first..*end).contains(number))
+        {
+            pieces.push((from, *number, None));
+            from = number + 1;
+        }
+        pieces.push((from, *end, None));
+    }
+    pieces.extend(
+        changed
+            .blocks
+            .iter()
+            .map(|(number, bytes)| (*number, number + 1, Some(bytes.as_slice()))),
+    );
+    pieces.sort_by_key(|(first, ..)| *first);
+    for (first, end, bytes) in pieces {
+        let (from, to) = (begin + first * size, begin + end * size);
+        keep(at, from);
+        match bytes {
+            Some(bytes) => drop(parts.push(&Uint8Array::from(bytes))),
+            None => {
+                let mut left = to.saturating_sub(from);
+                while left > 0 {
+                    let part = left.min(ZEROS);
+                    parts.push(&Uint8Array::new_with_length(part as u32));
+                    left -= part;
+                }
+            }
+        }
+        at = at.max(to);
+    }
+    keep(at, file.size() as u64);
+    parts
 }

@@ -7,7 +7,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{Event, HtmlInputElement, HtmlSelectElement, InputEvent};
 use yew::{Callback, Context, Html, classes, html};
 
-use super::{explore, numbers, stage};
+use super::{changes, explore, numbers, stage};
 use crate::{
     app::{App, ClockChoice, Image, Msg, Setting},
     crew::Run,
@@ -28,6 +28,7 @@ pub(crate) fn view(app: &App, context: &Context<App>) -> Html {
                 { head(app) }
                 { stage::view(app) }
                 { cpus(app, context) }
+                { changes::view(app, context) }
             </section>
             <section class="inspector" aria-label="Numbers">{ numbers::view(app) }</section>
         </div>
