@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::{
     answer::Format,
     commands::{
-        blocks, cat, completions, info, journal, ls, mkfs, orphans, profiles, run, scan, stat, tree, xattr,
+        blocks, cat, compare, completions, info, journal, ls, mkfs, orphans, profiles, reproduce, run, scan,
+        stat, tree, xattr,
     },
 };
 
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Scan(scan::Arguments),
     Run(run::Arguments),
     Mkfs(mkfs::Arguments),
+    Compare(compare::Arguments),
+    Reproduce(reproduce::Arguments),
     Profiles(profiles::Arguments),
     Completions(completions::Arguments),
 }

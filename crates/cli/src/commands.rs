@@ -2,6 +2,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod cat;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod info;
 pub(crate) mod journal;
@@ -9,6 +10,7 @@ pub(crate) mod ls;
 pub(crate) mod mkfs;
 pub(crate) mod orphans;
 pub(crate) mod profiles;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod stat;

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use arguments::{Arguments, Command};
 use clap::Parser;
 use commands::{
-    blocks, cat, completions, info, journal, ls, mkfs, orphans, profiles, run, scan, stat, tree, xattr,
+    blocks, cat, compare, completions, info, journal, ls, mkfs, orphans, profiles, reproduce, run, scan,
+    stat, tree, xattr,
 };
 
 fn main() -> ExitCode {
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Mkfs(arguments) => mkfs::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Profiles(arguments) => profiles::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };

@@ -392,3 +392,93 @@ fn mkfs_makes_what_e2fsck_finds_clean_and_never_overwrites() {
         "{odd:?}"
     );
 }
+
+#[test]
+fn compare_orders_the_designs_as_the_mail_of_2020_does() {
+    let image = Image::make(&[
+        "-b",
+        "4096",
+        "-g",
+        "512",
+        "-N",
+        "2048",
+        "-O",
+        "^has_journal,^resize_inode",
+    ]);
+    let answer = image.json(
+        "compare",
+        &[
+            "--strategies",
+            "spin,rcu",
+            "--cpus",
+            "1,16",
+            "--seeds",
+            "2",
+            "--ops",
+            "20",
+        ],
+    );
+    let rate = |strategy: &str, cpus: u64| {
+        let rows = answer["rows"].as_array().expect("a list");
+        let row = rows
+            .iter()
+            .find(|row| row["strategy"] == strategy && row["cpus"] == cpus);
+        row.expect("it was asked for")["operations_per_second"]["median"]
+            .as_f64()
+            .expect("a number")
+    };
+    assert!(
+        rate("spin", 16) < rate("spin", 1),
+        "sixteen CPUs are slower than one"
+    );
+    assert!(
+        rate("rcu", 16) > 10.0 * rate("rcu", 1),
+        "without the lock they are not"
+    );
+    let csv = image.ask(
+        "compare",
+        &[
+            "--strategies",
+            "rcu",
+            "--cpus",
+            "2",
+            "--seeds",
+            "2",
+            "--ops",
+            "5",
+            "--csv",
+        ],
+    );
+    let csv = String::from_utf8_lossy(&csv.stdout).into_owned();
+    assert_eq!(csv.lines().count(), 2, "{csv}");
+    assert_eq!(csv.lines().map(|line| line.split(',').count()).max(), Some(17));
+    let odd = image.ask("compare", &["--strategies", "spin,fast"]);
+    assert_eq!(status(&odd), Some(2));
+}
+
+#[test]
+fn reproduce_names_the_tables_that_there_are() {
+    let odd = ask(&["reproduce", "fast"]);
+    assert_eq!(status(&odd), Some(2));
+    let said = String::from_utf8_lossy(&odd.stderr).into_owned();
+    assert!(said.contains("ftruncate, lazyinit"), "{said}");
+    let table = ask(&["reproduce", "ftruncate", "--json"]);
+    let table: Value = serde_json::from_slice(&table.stdout).expect("it is JSON");
+    let cells = table["tables"][0]["cells"].as_array().expect("a list");
+    let cell = |name: &str| {
+        cells
+            .iter()
+            .find(|cell| cell["cell"] == name)
+            .expect("it is in the table")
+    };
+    for name in ["spin", "trylock-break"] {
+        let error = cell(name)["error_percent"].as_f64().expect("it was published");
+        assert!(error.abs() <= 20.0, "{name}: {error} %");
+    }
+    assert!(cell("rcu")["simulated"].as_f64() >= cell("trylock-break")["simulated"].as_f64());
+    assert!(
+        table["tables"][0]["fitted"]
+            .as_array()
+            .is_some_and(|fitted| fitted.len() == 2)
+    );
+}

@@ -8,8 +8,11 @@
 mod cache;
 mod inode;
 mod lab;
+mod lazyinit;
 mod neighbours;
 mod place;
+mod published;
+mod reproduce;
 mod scenario;
 mod simulation;
 mod workload;
@@ -19,6 +22,9 @@ pub use inode::{CachedInode, Times};
 pub use machine::ProfileNumber;
 
 pub use lab::{Lab, LabNames, Moment, PrepareError, TableBlock};
+pub use lazyinit::{LazyInitOutcome, Pacing, USUAL_MULTIPLIER, lazyinit};
+pub use published::{PUBLISHED, Published, SOURCES, Source};
+pub use reproduce::{Experiment, Fitted};
 pub use scenario::{Design, Lazytime, Placement, Reader, Scenario};
 pub use simulation::Simulation;
 

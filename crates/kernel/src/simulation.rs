@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use machine::{
-    TaskId,
+    Profile, TaskId,
     virtual_time::{Progress, Tasks, Trace, Virtual, VirtualOptions},
 };
 
@@ -19,10 +19,16 @@ pub struct Simulation {
 impl Simulation {
     /// A run that has not begun.
     pub fn new(lab: Lab, trace: Trace) -> Self {
+        let profile = *lab.scenario().profile.profile();
+        Self::on(lab, profile, trace)
+    }
+
+    /// The same on a machine that is none of the profiles.
+    pub fn on(lab: Lab, profile: Profile, trace: Trace) -> Self {
         let scenario = lab.scenario();
         let machine = Virtual::new(VirtualOptions {
             seed: scenario.seed,
-            profile: *scenario.profile.profile(),
+            profile,
             cpus: scenario.cpus,
             tasks: scenario.cpus,
             lines: lab.lines(),

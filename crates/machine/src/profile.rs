@@ -220,7 +220,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "c5.2xlarge",
         title: "EC2 c5.2xlarge, 8 vCPUs",
-        source: "Line costs: McKenney, perfbook, Xeon Platinum 8176 table; HZ from the 2021 mail; EBS recalled",
+        source: "Line costs: McKenney, perfbook, Xeon Platinum 8176 table; HZ from the 2021 mail; EBS latency recalled, its bandwidth fitted to that mail",
         topology: Topology {
             sockets: 1,
             cores: 4,
@@ -241,7 +241,7 @@ pub const PROFILES: &[Profile] = &[
         },
         device: DeviceSpec {
             latency_ns: 600_000,
-            bandwidth: 593_000_000,
+            bandwidth: 1_000_000_000,
             queue_depth: 32,
             flush_ns: 600_000,
         },
@@ -250,7 +250,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "c6g.2xlarge",
         title: "EC2 c6g.2xlarge, 8 vCPUs",
-        source: "HZ from the 2021 mail; line costs as c5, for want of a table; EBS recalled",
+        source: "HZ from the 2021 mail; line costs as c5, for want of a table; EBS as c5",
         topology: Topology {
             sockets: 1,
             cores: 8,
@@ -270,7 +270,7 @@ pub const PROFILES: &[Profile] = &[
         },
         device: DeviceSpec {
             latency_ns: 600_000,
-            bandwidth: 593_000_000,
+            bandwidth: 1_000_000_000,
             queue_depth: 32,
             flush_ns: 600_000,
         },

@@ -203,6 +203,7 @@ fn object(event: &Event, names: &impl Names) -> (u32, String) {
         Meaning::Line => "cache line".to_owned(),
         Meaning::Inode => "inode".to_owned(),
         Meaning::Cpu => "CPU".to_owned(),
+        Meaning::Group => "group".to_owned(),
     };
     (event.object, is)
 }

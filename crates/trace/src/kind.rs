@@ -16,6 +16,8 @@ pub enum Meaning {
     Inode,
     /// Another CPU or task.
     Cpu,
+    /// A block group.
+    Group,
 }
 
 /// A colour by its role; the style sheet says which colour that is in each theme.
@@ -144,6 +146,8 @@ kinds! {
     NeighbourSkipped = 54, "Skip", "leaves alone inode", Inode, "reason", Sleep;
     /// The rest of the neighbours are left alone because the lock is taken.
     NeighboursAbandoned = 55, "Break off", "leaves the other neighbours of inode", Inode, "neighbours not looked for", Wait;
+    /// The rest of a group's inode table has been zeroed.
+    GroupZeroed = 60, "Zero table", "has zeroed the inode table of group", Group, "blocks", Dirty;
 }
 
 /// Why a neighbour was not written along.

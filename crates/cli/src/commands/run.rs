@@ -115,14 +115,14 @@ enum Files {
     OwnGroup,
 }
 
-fn design(name: &str) -> Result<Design, String> {
+pub(super) fn design(name: &str) -> Result<Design, String> {
     Design::from_name(name).ok_or_else(|| {
         let names = Design::ALL.map(Design::name).join(", ");
         format!("there is no design of this name; there are {names}")
     })
 }
 
-fn profile(name: &str) -> Result<ProfileNumber, String> {
+pub(super) fn profile(name: &str) -> Result<ProfileNumber, String> {
     ProfileNumber::named(name).ok_or_else(|| {
         let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
         format!("there is no machine of this name; there are {}", names.join(", "))

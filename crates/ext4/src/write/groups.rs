@@ -608,6 +608,25 @@ impl<R: ReadAt> Volume<R> {
         Ok(self.group(group)?.has(GroupFlags::INODE_ZEROED))
     }
 
+    /// Blocks of a group's inode table that were never used.
+    pub fn unused_table_blocks(&self, group: GroupNumber) -> u32 {
+        let geometry = self.geometry();
+        let blocks = geometry.table_blocks_per_group();
+        self.group(group)
+            .map_or(0, |group| blocks.saturating_sub(self.used_table_blocks(group)))
+    }
+
+    /// Blocks of a group's inode table that hold inodes which were used once.
+    fn used_table_blocks(&self, group: &Group) -> u32 {
+        let geometry = self.geometry();
+        let unused = match group.has(GroupFlags::INODE_UNINIT) {
+            true => geometry.inodes_per_group,
+            false => group.unused_inodes.load(Relaxed).min(geometry.inodes_per_group),
+        };
+        let used = geometry.inodes_per_group.saturating_sub(unused);
+        used.div_ceil(geometry.slots_per_block().max(1))
+    }
+
     /// Zeroes the unused part of a group's inode table, and says so in its descriptor: one turn of ext4lazyinit.
     /// Returns how many blocks were written; none where it had been zeroed.
     ///
@@ -619,13 +638,8 @@ impl<R: ReadAt> Volume<R> {
             return Ok(0);
         }
         let geometry = *self.geometry();
-        let unused = match group.has(GroupFlags::INODE_UNINIT) {
-            true => geometry.inodes_per_group,
-            false => group.unused_inodes.load(Relaxed).min(geometry.inodes_per_group),
-        };
-        let used = geometry.inodes_per_group.saturating_sub(unused);
         // A block that holds inodes in use is left alone.
-        let first = used.div_ceil(geometry.slots_per_block().max(1));
+        let first = self.used_table_blocks(group);
         let blocks = geometry.table_blocks_per_group();
         if !geometry.contains(BlockNumber(group.inode_table.0.saturating_add(blocks.into()))) && blocks > 0 {
             let last = group
