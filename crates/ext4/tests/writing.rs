@@ -572,6 +572,200 @@ fn features_that_are_not_written_are_refused_by_name() {
     }
 }
 
+/// What the kernel calls EMLINK, ENAMETOOLONG, ENOTEMPTY and so on, and that nothing has changed then.
+#[test]
+fn what_cannot_be_is_refused_by_the_kernels_names() {
+    let image = Image::make("32M", "-t ext4 -b 1024 -O ^has_journal,metadata_csum", |_| ());
+    let volume = Volume::open(image.bytes()).expect("it can be written");
+    let now = Timestamp {
+        seconds: 1_800_000_000,
+        nanoseconds: 0,
+    };
+    let file = NewInode {
+        mode: 0o100_644,
+        uid: 0,
+        gid: 0,
+        now,
+    };
+    let folder = NewInode {
+        mode: 0o040_755,
+        ..file
+    };
+    let root = InodeNumber::ROOT;
+    let one = volume.create(root, b"one", &file, None).expect("there is room");
+    let sub = volume.create(root, b"sub", &folder, None).expect("there is room");
+    let inner = volume
+        .create(sub, b"inner", &folder, None)
+        .expect("there is room");
+    // As many links as there can be, said rather than made.
+    let links = |number: InodeNumber, links: u16| {
+        let mut inode = volume.inode(number).expect("it is there");
+        inode.raw.i_links_count = links;
+        volume.write_inode(&mut inode);
+    };
+    links(one, 65_000);
+    links(inner, 65_000);
+    volume.sync();
+    let before: Vec<_> = volume
+        .overlay()
+        .changed_blocks()
+        .iter()
+        .map(|block| block.to_vec())
+        .collect();
+    let long = [b'n'; 256];
+    let target = [b't'; 5000];
+    let errno = |result: Result<(), WriteError>| result.err().map(|why| why.errno());
+    let made = |result: Result<InodeNumber, WriteError>| errno(result.map(|_| ()));
+    assert_eq!(errno(volume.link(one, root, b"more", now)), Some("EMLINK"));
+    assert_eq!(made(volume.create(inner, b"deep", &folder, None)), Some("EMLINK"));
+    assert_eq!(
+        made(volume.create(root, &long, &file, None)),
+        Some("ENAMETOOLONG")
+    );
+    let link = NewInode {
+        mode: 0o120_777,
+        ..file
+    };
+    assert_eq!(
+        made(volume.create(root, b"far", &link, Some(&target))),
+        Some("ENAMETOOLONG")
+    );
+    assert_eq!(made(volume.create(root, b"a/b", &file, None)), Some("EINVAL"));
+    assert_eq!(made(volume.create(root, b"one", &file, None)), Some("EEXIST"));
+    assert_eq!(
+        made(volume.create(one, b"in a file", &file, None)),
+        Some("ENOTDIR")
+    );
+    assert_eq!(errno(volume.rmdir(root, b"sub", now)), Some("ENOTEMPTY"));
+    assert_eq!(errno(volume.rmdir(root, b"one", now)), Some("ENOTDIR"));
+    assert_eq!(errno(volume.unlink(root, b"sub", now)), Some("EISDIR"));
+    assert_eq!(errno(volume.unlink(root, b"none", now)), Some("ENOENT"));
+    assert_eq!(
+        errno(volume.rename((root, b"sub"), (inner, b"sub"), now)),
+        Some("EINVAL")
+    );
+    assert_eq!(errno(volume.write(sub, 0, b"x", now).map(|_| ())), Some("EISDIR"));
+    assert_eq!(errno(volume.set_file_size(one, 1 << 50, now)), Some("EFBIG"));
+    volume.sync();
+    let after: Vec<_> = volume
+        .overlay()
+        .changed_blocks()
+        .iter()
+        .map(|block| block.to_vec())
+        .collect();
+    assert!(before == after, "nothing has changed");
+}
+
+/// With dir_nlink a hashed directory stops counting: 1 stands for very many, and stays.
+#[test]
+fn very_many_directories_are_not_counted() {
+    let image = Image::make("32M", "-t ext4 -b 1024 -O ^has_journal", |_| ());
+    let volume = Volume::open(image.bytes()).expect("it can be written");
+    let now = Timestamp {
+        seconds: 1_800_000_000,
+        nanoseconds: 0,
+    };
+    let folder = NewInode {
+        mode: 0o040_755,
+        uid: 0,
+        gid: 0,
+        now,
+    };
+    let top = volume
+        .create(InodeNumber::ROOT, b"top", &folder, None)
+        .expect("there is room");
+    let links = || volume.inode(top).expect("it is there").raw.i_links_count;
+    // Enough names that it is hashed.
+    for number in 0..40 {
+        volume
+            .create(
+                top,
+                format!("folder-with-a-long-name-{number}").as_bytes(),
+                &folder,
+                None,
+            )
+            .expect("there is room");
+    }
+    let mut inode = volume.inode(top).expect("it is there");
+    assert_eq!(volume.index_levels(&inode), Ok(Some(0)));
+    inode.raw.i_links_count = 65_000;
+    volume.write_inode(&mut inode);
+    volume
+        .create(top, b"one more", &folder, None)
+        .expect("they are not counted");
+    assert_eq!(links(), 1);
+    volume
+        .create(top, b"and another", &folder, None)
+        .expect("they are not counted");
+    assert_eq!(links(), 1);
+    volume.rmdir(top, b"one more", now).expect("it is empty");
+    assert_eq!(links(), 1);
+    // e2fsck takes 1 for "not counted".
+    checked(&image, &volume).unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// Blocks that were set aside but never written: each write makes up to three extents of one.
+#[test]
+fn writes_into_what_was_only_set_aside_are_exact() {
+    for (options, size) in [
+        ("-t ext4 -b 1024 -O ^has_journal,metadata_csum", "16M"),
+        ("-t ext4 -b 4096 -O ^has_journal", "16M"),
+    ] {
+        let image = Image::make(size, options, |tree| {
+            std::fs::write(tree.join("file"), b"").expect("files can be written")
+        });
+        image.change(&["fallocate /file 10 700"]);
+        e2fsck(&image)
+            .or_else(|_| {
+                // debugfs leaves the size to be set.
+                image.change(&["sif /file size 6000000"]);
+                e2fsck(&image)
+            })
+            .unwrap_or_else(|why| panic!("{options}: {why}"));
+        let volume = Volume::open(image.bytes()).expect("it can be written");
+        let now = Timestamp {
+            seconds: 1_800_000_000,
+            nanoseconds: 0,
+        };
+        let root = volume.inode(InodeNumber::ROOT).expect("it is there");
+        let file = volume
+            .lookup(&root, b"file")
+            .expect("it can be read")
+            .expect("it is there")
+            .inode;
+        let (before, _) = volume.reader().inode(file).expect("it is there");
+        let unwritten = volume
+            .reader()
+            .mapping(file, &before)
+            .runs
+            .iter()
+            .filter(|run| run.unwritten)
+            .count();
+        assert!(unwritten > 0, "{options}: debugfs sets blocks aside");
+        let mut random = support::story::Random::new(5);
+        let block = u64::from(volume.geometry().block_bytes);
+        let mut model = vec![0u8; (720 * block) as usize];
+        for number in 0..400u32 {
+            let at = random.below(710 * block);
+            let bytes = vec![number as u8 | 1; 1 + random.below(3000) as usize];
+            let written = volume.write(file, at, &bytes, now).expect("there is room");
+            let from = at as usize;
+            model.resize(model.len().max(from + written), 0);
+            model[from..from + written].copy_from_slice(&bytes[..written]);
+        }
+        checked(&image, &volume).unwrap_or_else(|why| panic!("{options}: {why}"));
+        let filesystem = image.open().filesystem;
+        let (inode, _) = filesystem.inode(file).expect("it is there");
+        let mut found = vec![0; inode.size as usize];
+        filesystem
+            .file(file, &inode)
+            .read_at(0, &mut found)
+            .expect("it can be read");
+        model.resize(found.len(), 0);
+        assert!(found == model, "{options}: other bytes");
+    }
+}
+
 /// Images that nothing can be expected of: every operation comes back, whatever it says, and none panics.
 #[test]
 fn operations_on_hostile_images_come_back() {

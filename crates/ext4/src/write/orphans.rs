@@ -1,8 +1,11 @@
 //! Inodes that a crash would leave half done: the linked list and the orphan file.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
 };
 
 use crate::{
@@ -172,9 +175,17 @@ impl<R: ReadAt> Volume<R> {
         }
     }
 
+    fn newer_orphans(&self) -> MutexGuard<'_, BTreeMap<InodeNumber, InodeNumber>> {
+        self.newer_orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts an inode at the head of the linked list: superblock and inode change. The caller stores the inode.
     pub fn link_orphan(&self, inode: &mut MemoryInode) {
-        inode.raw.i_dtime = self.last_orphan().map_or(0, InodeNumber::get);
+        let head = self.last_orphan();
+        if let Some(head) = head {
+            self.newer_orphans().insert(head, inode.number);
+        }
+        inode.raw.i_dtime = head.map_or(0, InodeNumber::get);
         self.set_last_orphan(Some(inode.number));
     }
 
@@ -198,27 +209,48 @@ impl<R: ReadAt> Volume<R> {
             }
         }
         inode.raw.i_dtime = 0;
+        let mut known = self.newer_orphans();
+        known.remove(&inode.number);
+        if let Some(older) = InodeNumber::new(older) {
+            match newer {
+                Some(newer) => known.insert(older, newer),
+                None => known.remove(&older),
+            };
+        }
         Ok(())
     }
 
-    /// The inode before this one in the list on the disk; `None` where it is the head.
-    fn newer_orphan(&self, inode: InodeNumber) -> Result<Option<InodeNumber>, WriteError> {
+    /// The inode before this one in the list; `None` where it is the head.
+    ///
+    /// # Errors
+    /// Where the list on the disk does not have it.
+    pub fn newer_orphan(&self, inode: InodeNumber) -> Result<Option<InodeNumber>, WriteError> {
         let mut here = self.last_orphan();
         if here == Some(inode) {
             return Ok(None);
         }
-        // No list is longer than there are inodes.
+        if let Some(newer) = self.newer_orphans().get(&inode) {
+            return Ok(Some(*newer));
+        }
+        // A list that was there before: it is read once. None is longer than there are inodes.
+        let mut known = BTreeMap::new();
         for _ in 0..self.geometry().inodes {
             let Some(number) = here else {
                 break;
             };
-            let next = InodeNumber::new(self.inode(number)?.raw.i_dtime);
-            if next == Some(inode) {
-                return Ok(Some(number));
+            here = InodeNumber::new(self.inode(number)?.raw.i_dtime);
+            // A circle, or a number past the end, ends it.
+            if let Some(next) = here.filter(|next| next.get() <= self.geometry().inodes)
+                && known.insert(next, number).is_some()
+            {
+                break;
             }
-            here = next;
         }
-        Err(WriteError::Corrupt(inode, "it is not in the orphan list"))
+        let newer = known.get(&inode).copied();
+        self.newer_orphans().extend(known);
+        newer
+            .map(Some)
+            .ok_or(WriteError::Corrupt(inode, "it is not in the orphan list"))
     }
 
     /// Records an inode as an orphan: in the orphan file where there is one with room, else in the list. The caller

@@ -1,8 +1,11 @@
 //! A file system that can be changed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
+    },
 };
 
 use crate::{
@@ -43,6 +46,9 @@ pub struct Volume<R> {
     pub(super) directories: AtomicI64,
     superblock: Arc<Block>,
     superblock_at: usize,
+    /// The inode before each one of the orphan list but the first, as far as it is known: the list on the disk only
+    /// leads the other way.
+    pub(super) newer_orphans: Mutex<BTreeMap<InodeNumber, InodeNumber>>,
     pub(super) orphan_file: Option<InodeNumber>,
     pub(super) orphan_blocks: Vec<OrphanBlock>,
     pub(super) generation: AtomicU32,
@@ -203,6 +209,7 @@ impl<R: ReadAt> Volume<R> {
             groups,
             superblock: block,
             superblock_at: usize::try_from(at).unwrap_or(0),
+            newer_orphans: Mutex::default(),
             orphan_file: None,
             orphan_blocks: Vec::new(),
             generation: AtomicU32::new(1),
