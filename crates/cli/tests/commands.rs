@@ -461,7 +461,7 @@ fn reproduce_names_the_tables_that_there_are() {
     let odd = ask(&["reproduce", "fast"]);
     assert_eq!(status(&odd), Some(2));
     let said = String::from_utf8_lossy(&odd.stderr).into_owned();
-    assert!(said.contains("ftruncate, lazyinit"), "{said}");
+    assert!(said.contains("ftruncate, lazyinit, cyclictest"), "{said}");
     let table = ask(&["reproduce", "ftruncate", "--json"]);
     let table: Value = serde_json::from_slice(&table.stdout).expect("it is JSON");
     let cells = table["tables"][0]["cells"].as_array().expect("a list");

@@ -712,7 +712,7 @@ fn writes_into_what_was_only_set_aside_are_exact() {
         ("-t ext4 -b 4096 -O ^has_journal", "16M"),
     ] {
         let image = Image::make(size, options, |tree| {
-            std::fs::write(tree.join("file"), b"").expect("files can be written")
+            std::fs::write(tree.join("file"), b"").expect("files can be written");
         });
         image.change(&["fallocate /file 10 700"]);
         e2fsck(&image)

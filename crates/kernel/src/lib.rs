@@ -16,6 +16,7 @@ mod reproduce;
 mod scenario;
 mod simulation;
 mod workload;
+mod writeback;
 
 pub use inode::{CachedInode, Times};
 /// Which machine a scenario runs on.
@@ -24,9 +25,10 @@ pub use machine::ProfileNumber;
 pub use lab::{Lab, LabNames, Moment, PrepareError, TableBlock};
 pub use lazyinit::{LazyInitOutcome, Pacing, USUAL_MULTIPLIER, lazyinit};
 pub use published::{PUBLISHED, Published, SOURCES, Source};
-pub use reproduce::{Experiment, Fitted};
+pub use reproduce::{Experiment, Fitted, Setup, Statistic};
 pub use scenario::{Design, Lazytime, Placement, Reader, Scenario};
 pub use simulation::Simulation;
+pub use writeback::{Counting, Latencies, Writeback, WritebackCosts, cyclictest};
 
 #[cfg(test)]
 mod tests;

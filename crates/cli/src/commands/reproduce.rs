@@ -7,8 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use kernel::{Experiment, PUBLISHED, SOURCES, Source};
-use machine::Profile;
+use kernel::{Experiment, PUBLISHED, SOURCES, Setup, Source};
 use serde::Serialize;
 
 use crate::{
@@ -87,7 +86,7 @@ struct Fitted {
 /// What one run is: which cell, on which machine, with which seed.
 struct Job {
     experiment: Experiment,
-    profile: Profile,
+    setup: Setup,
     seed: u64,
 }
 
@@ -102,7 +101,7 @@ fn run_all(jobs: &[Job]) -> Vec<f64> {
                 loop {
                     let at = next.fetch_add(1, Relaxed);
                     let Some(job) = jobs.get(at) else { break };
-                    let result = job.experiment.run(&job.profile, job.seed);
+                    let result = job.experiment.run(&job.setup, job.seed);
                     results.lock().expect("nobody panics while holding it")[at] = result;
                 }
             });
@@ -131,15 +130,15 @@ fn reproduce(source: &Source) -> Table {
     for (_, experiment) in &experiments {
         jobs.extend((1..=SEEDS).map(|seed| Job {
             experiment: *experiment,
-            profile: experiment.profile(),
+            setup: experiment.setup(),
             seed,
         }));
         for number in fitted {
-            let mut profile = experiment.profile();
-            (number.scale)(&mut profile, 120);
+            let mut setup = experiment.setup();
+            (number.scale)(&mut setup, 120);
             jobs.push(Job {
                 experiment: *experiment,
-                profile,
+                setup,
                 seed: 1,
             });
         }
@@ -171,7 +170,7 @@ fn reproduce(source: &Source) -> Table {
             .zip(moves)
             .map(|(number, moves_percent)| Fitted {
                 name: number.name,
-                value: first.map_or(0, |experiment| (number.value)(&experiment.profile())),
+                value: first.map_or(0, |experiment| (number.value)(&experiment.setup())),
                 fitted_to: number.fitted_to,
                 moves_percent,
             })
